@@ -24,9 +24,9 @@ def _address(receiver: Receiver) -> tuple[str, int]:
 
 
 def test_records_bytes_as_they_came(receiver: Receiver) -> None:
-    """Header names keep case and order, repeated ones stay, and the body is untouched even when it looks like a head."""
+    """Header names keep case and order, repeated ones stay, and a body that looks like a head stays a body."""
     body = b"\x00\xff\r\n\r\nGET / HTTP/1.1"
-    raw = b"POST /a?b=%20 HTTP/1.1\r\nX-ONE: 1\r\nx-one:  2 \r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    raw = b"POST /a?b=%20 HTTP/1.1\r\nX-ONE: 1\r\nx-one:  2 \r\nContent-Length: 20\r\n\r\n" + body
     with socket.create_connection(_address(receiver)) as connection:
         connection.sendall(raw)
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")

@@ -1,0 +1,26 @@
+"""One server and one handler for all clients: each client works in a project of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.receiver import Receiver
+from tests.support.server import ServerProcess
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A running server on a store of its own."""
+    folder: Path = tmp_path_factory.mktemp("clients")
+    with ServerProcess(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def receiver() -> Iterator[Receiver]:
+    """A handler that records what reaches it."""
+    with Receiver() as running:
+        yield running
