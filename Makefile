@@ -23,7 +23,7 @@ check: $(READY) ## Check format, lint, types, rings and tidiness
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest tests/tidy
 
 clients: $(READY) ## Run Google's own clients (Python, Node, Go, gcloud) against the server
