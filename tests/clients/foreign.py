@@ -44,7 +44,7 @@ def play_node(transport: str, given: Given, facts: dict[str, Any]) -> None:
 def play_go(given: Given, facts: dict[str, Any]) -> None:
     """Build the Go driver (quick when the build cache is warm) and play the scenario with it."""
     go = tool("go", "install Go 1.26 or newer from your system's packages or go.dev.")
-    built = HERE / "go" / "build"
+    built = GO / "build"
     built.mkdir(exist_ok=True)
     program = built / "scenario"
     environment = os.environ | {"GOFLAGS": "-mod=mod -buildvcs=false"}
@@ -67,6 +67,11 @@ def install_node_modules() -> str:
             _run([npm, "install", *quiet], NODE, BUILD_TIMEOUT, dict(os.environ))
             stamp.write_text(wanted)
     return node
+
+
+def run_node(script: str, *arguments: str) -> str:
+    """What a script beside `package.json` prints; it must succeed."""
+    return _run([install_node_modules(), script, *arguments], NODE, PLAY_TIMEOUT, dict(os.environ))
 
 
 @contextmanager
