@@ -56,7 +56,7 @@ def _task(queue: str) -> tasks_v2.Task:
         http_request=tasks_v2.HttpRequest(
             url=URL,
             http_method=tasks_v2.HttpMethod.PUT,
-            headers={"x-lower": "1", "X-UPPER": "ü, 2"},
+            headers={"x-lower": "1", "X-UPPER": "b, 2"},
             body=BODY,
             oidc_token=tasks_v2.OidcToken(service_account_email="a@example.com", audience="https://a.example"),
         ),

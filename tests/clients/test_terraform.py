@@ -2,7 +2,8 @@
 
 The provider is a large download of its own that a test run should not need, so this is its sequence: paths under its
 custom endpoint `http://HOST:PORT/v2/`, `alt=json`, whole sub-messages in PATCH masks, `desired_state` through :pause
-and :resume, policies read by POST. A plan stays empty only while every answer says exactly what was sent, in the same form.
+and :resume, policies read by POST. A plan stays empty only while every answer says exactly what was sent, in the same
+form.
 """
 
 from __future__ import annotations
