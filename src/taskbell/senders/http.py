@@ -10,6 +10,9 @@ exchange: BROKEN, whatever its status line said, because nobody knows what the h
 
 What the client adds to the headers it is given: `Host`, `Content-Length`, and `Accept: */*` where there is no Accept,
 which RFC 9110 (12.5.1) defines to mean the same as none. Names go out in title case (`X-Cloudtasks-Taskname`).
+
+The client reads URLs as browsers do. Most URLs pass it unchanged; those that only need encoding are encoded before; the
+few that it would rewrite (dot segments, an apostrophe in the query) go through `exact.py`, with the same outcomes.
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import BuilderError, DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
 from pyreqwest.response import Response
 
+from taskbell.core.errors import InvalidArgument
+from taskbell.core.url import is_wire_ready, wire_url
 from taskbell.sender import Failure, Outcome, Request
+from taskbell.senders.exact import BODY_CAP, ExactClient, authorized
 
-BODY_CAP: Final = 64 * 1024
-"""How much of an answer's body is read, in bytes."""
 IDLE: Final = timedelta(seconds=4)
 """How long an unused connection is kept: shorter than the 5 s after which common handlers close theirs, so that a
 request rarely meets a connection that is just being closed."""
@@ -43,6 +47,7 @@ class HttpSender:
         """`root_certificates`: PEM of authorities to trust besides the usual ones."""
         self._root_certificates = root_certificates
         self._client: Client | None = None
+        self._exact = ExactClient(root_certificates)
 
     async def start(self) -> None:
         """Open the pool."""
@@ -67,30 +72,44 @@ class HttpSender:
 
     async def close(self) -> None:
         """Close the pool; running sends end as BROKEN."""
+        self._exact.close()
         if self._client is not None:
             await self._client.close()
 
     async def send(self, request: Request) -> Outcome:
         """One exchange."""
+        if is_wire_ready(request.url):
+            return await self._send(request)
+        try:
+            wire = wire_url(request.url)
+        except InvalidArgument as refusal:
+            return Outcome(failure=Failure.UNSENDABLE, reason=refusal.message)
+        headers = authorized(request.headers, wire.credentials)
+        if not wire.is_plain:
+            return await self._exact.send(request, wire, headers)
+        return await self._send(Request(request.method, wire.url, headers, request.body, request.deadline))
+
+    async def _send(self, request: Request) -> Outcome:
+        """One exchange with a URL that the client leaves as it is."""
         assert self._client is not None, "send before start"
         headers, body = request.headers, request.body
         try:
-            builder = self._client.request(request.method, request.url).timeout(
-                timedelta(microseconds=request.deadline)
-            )
-            if body:
-                builder = builder.headers(headers).body_bytes(body)
-            elif body is None:
-                builder = builder.headers(headers)
-            else:
-                # For an empty body the client sends no length of its own.
-                builder = builder.headers((*headers, ("Content-Length", "0")))
-            exchange = builder.streamed_read_buffer_limit(BODY_CAP).build_streamed()
+            builder = self._client.request(request.method, request.url)
+        except ValueError as error:
+            return Outcome(failure=Failure.UNSENDABLE, reason=f"the URL is not valid: {_line(str(error))}")
+        # For an empty body the client sends no length of its own.
+        if body is not None and not body:
+            headers = (*headers, ("Content-Length", "0"))
+        try:
+            builder = builder.headers(headers).timeout(timedelta(microseconds=request.deadline))
         except ValueError:
             # The error's text quotes the header, which may be a secret.
-            return Outcome(failure=Failure.UNSENDABLE, reason="the URL or a header is not valid")
+            return Outcome(failure=Failure.UNSENDABLE, reason="a header is not valid in HTTP")
+        if body:
+            builder = builder.body_bytes(body)
         try:
             # Entering reads the head, and the body up to the cap, under the deadline.
+            exchange = builder.streamed_read_buffer_limit(BODY_CAP).build_streamed()
             response = await exchange.__aenter__()
             if not _is_short(response):
                 await exchange.__aexit__(None, None, None)
@@ -109,6 +128,8 @@ def _outcome(response: Response) -> Outcome:
     status = response.status
     if 200 <= status <= 299:
         return _BARE[status]
+    if status < 200:
+        return Outcome(failure=Failure.BROKEN, reason="the handler switched protocols")
     retry_after = response.get_header("retry-after")
     return _BARE[status] if retry_after is None else Outcome(status=status, retry_after=retry_after)
 
