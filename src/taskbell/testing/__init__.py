@@ -1,0 +1,1 @@
+"""What Taskbell ships for tests: its own, and those of programs that use it."""
