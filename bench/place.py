@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -59,11 +63,24 @@ class Place:
         return self.folder / f"{name}.log"
 
 
+@contextlib.contextmanager
+def fresh_folder(place: Place, prefix: str) -> Iterator[Path]:
+    """An empty folder on the benchmark's own disk, removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place.folder))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Part(Protocol):
     """One thing that is measured. `name` selects it (`--only`); `settings` are printed beside its figures."""
 
-    name: str
-    settings: tuple[str, ...]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def settings(self) -> tuple[str, ...]: ...
 
     def prepare(self, place: Place) -> None:
         """Install or fill what it needs, once; raises Unavailable with the reason when it cannot."""
