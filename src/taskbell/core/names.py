@@ -8,9 +8,10 @@ from typing import NamedTuple
 from taskbell.core.errors import InvalidArgument, Link
 
 PROJECT = r"[A-Za-z0-9:.\-]+"
-LOCATION = r"[a-z0-9-]+"
+LOCATION = r"[a-z0-9][a-z0-9-]*"
 
 _LOCATION = re.compile(rf"projects/({PROJECT})/locations/({LOCATION})\Z")
+_ANY_LOCATION = re.compile(rf"projects/{PROJECT}/locations/([^/]+)\Z")
 _QUEUE = re.compile(rf"(projects/{PROJECT}/locations/{LOCATION})/queues/([A-Za-z0-9-]{{1,100}})\Z")
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,500}\Z")
 
@@ -41,6 +42,11 @@ def parse_location(name: str) -> LocationName:
     """`projects/P/locations/L`, or InvalidArgument."""
     match = _LOCATION.match(name)
     if match is None:
+        bad = _ANY_LOCATION.match(name)
+        if bad is not None:
+            raise InvalidArgument(
+                f"Location '{bad[1]}' is not a valid location. Use ListLocations to list valid locations."
+            )
         raise InvalidArgument(INVALID_RESOURCE)
     return LocationName(match[1], match[2])
 

@@ -1,0 +1,1 @@
+"""The wire: gRPC and REST over one table of methods."""

@@ -1,0 +1,63 @@
+"""What a queue's HTTP target lays over a task's (wire.md section 5.5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from urllib.parse import SplitResult, urlsplit
+
+from taskbell.core.target import Headers, HttpOverride, HttpTarget
+
+
+def overridden(target: HttpTarget, override: HttpOverride) -> HttpTarget:
+    """The target as it is sent from a queue with this override. Its stored form stays as the caller made it."""
+    return replace(
+        target,
+        url=_url(target.url, override) if override.has_uri else target.url,
+        method=override.method or target.method,
+        headers=_headers(target.headers, override),
+        token=override.token or target.token,
+    )
+
+
+def _url(url: str, override: HttpOverride) -> str:
+    """Replace each component that the override sets; under IF_NOT_EXISTS only those that the URL lacks.
+
+    Scheme and host are always there in a task's URL, so under IF_NOT_EXISTS only port, path and query matter.
+    """
+    parts = urlsplit(url)
+    only_missing = bool(override.if_not_exists)
+    host, port, userinfo = _host_of(parts), _port_of(parts), parts.netloc.rpartition("@")[0]
+    scheme = parts.scheme
+    path, query = parts.path, parts.query
+    if not only_missing:
+        scheme = override.scheme or scheme
+        host = override.host or host
+    if override.port is not None and not (only_missing and port):
+        port = str(override.port) if override.port else ""
+    if override.path is not None and not (only_missing and path not in ("", "/")):
+        path = override.path if not override.path or override.path.startswith("/") else "/" + override.path
+    if override.query is not None and not (only_missing and query):
+        query = override.query
+    netloc = (userinfo + "@" if userinfo else "") + host + (":" + port if port else "")
+    return f"{scheme.lower()}://{netloc}{path}" + (f"?{query}" if query else "")
+
+
+def _host_of(parts: SplitResult) -> str:
+    """The host as written, IPv6 literals with their brackets."""
+    hostport = parts.netloc.rpartition("@")[2]
+    if hostport.startswith("["):
+        return hostport[: hostport.index("]") + 1] if "]" in hostport else hostport
+    return hostport.partition(":")[0]
+
+
+def _port_of(parts: SplitResult) -> str:
+    hostport = parts.netloc.rpartition("@")[2]
+    return hostport[len(_host_of(parts)) :].removeprefix(":")
+
+
+def _headers(headers: Headers, override: HttpOverride) -> Headers:
+    """The override's headers replace those of the same name, in any case of letters."""
+    names = {name.lower() for name, _ in override.headers}
+    if override.token is not None:
+        names.add("authorization")
+    return tuple(pair for pair in headers if pair[0].lower() not in names) + override.headers

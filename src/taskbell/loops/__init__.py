@@ -1,0 +1,1 @@
+"""What runs by itself: dispatching, sweeping. Every loop has start, stop and run_once."""

@@ -1,0 +1,141 @@
+"""One attempt, start to end, as a flat pipeline.
+
+    begin -> address -> authorize -> confirm -> send -> judge -> settle -> emit
+
+Each step takes what the one before left. An attempt that was overtaken (its task deleted, purged, or run by force while
+it was out) ends without touching the row, unless it succeeded: a success completes the task whoever else is trying.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from taskbell.clock import Clock
+from taskbell.core import attempt as rules
+from taskbell.core.errors import TaskbellError
+from taskbell.core.headers import dispatch_headers
+from taskbell.core.instant import HOUR, SECOND, Instant, Span
+from taskbell.core.override import overridden
+from taskbell.core.queue import RetryConfig
+from taskbell.core.target import HTTP_BODY_METHODS, AppEngineTarget, HttpTarget
+from taskbell.core.task import Task
+from taskbell.engine import Engine, Settlement
+from taskbell.events import AttemptFinished, Events, Result
+from taskbell.loops.lane import Lane
+from taskbell.sender import Failure, Minter, Outcome, Request, Sender, TokenUnavailableError
+
+log = structlog.get_logger("taskbell.attempt")
+
+SETTLE_RETRY_WAIT: Span = SECOND
+APP_ENGINE_DEADLINE: Span = HOUR // 6
+"""Ten minutes: App Engine's deadline with automatic scaling, where the task names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What every attempt needs: contracts only."""
+
+    engine: Engine
+    senders: Mapping[type, Sender]
+    """By the type of the target."""
+    minter: Minter
+    clock: Clock
+    events: Events
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt's state on its way through the pipeline."""
+
+    lane: Lane
+    task: Task
+    """As dispatched."""
+    began: Span
+    """Monotonic."""
+    forced_time: Instant | None = None
+    retry_config: RetryConfig = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.retry_config = self.task.retry_config or self.lane.queue.retry_config
+
+
+async def attempt(run: Run, using: Attempts) -> Task | None:
+    """Make the attempt; return the task as it waits for its next one, or None when it is over or not ours any more."""
+    outcome = await deliver(run, using)
+    retry, result = judge(run, outcome, using.clock.now())
+    if result is not Result.SUPERSEDED:
+        was_applied = await settle(run, retry, using)
+        retry, result = (retry, result) if was_applied else (None, Result.SUPERSEDED)
+    emit(run, retry, result, outcome, using)
+    return retry
+
+
+async def deliver(run: Run, using: Attempts) -> Outcome:
+    """Address, authorize, confirm and send."""
+    target = run.task.target
+    sender = using.senders.get(type(target))
+    if sender is None:
+        return Outcome(failure=Failure.UNSENDABLE, reason=f"no sender is configured for {type(target).__name__}")
+    if isinstance(target, HttpTarget) and run.lane.queue.http_override is not None:
+        target = overridden(target, run.lane.queue.http_override)
+    try:
+        bearer = await authorize(target, using.minter)
+    except TokenUnavailableError as unavailable:
+        return Outcome(failure=Failure.UNSENDABLE, reason=str(unavailable))
+    if not run.lane.is_current(run.task):
+        return Outcome(failure=Failure.UNSENDABLE, reason="overtaken before it was sent")
+    return await sender.send(address(run.task, target, bearer))
+
+
+async def authorize(target: HttpTarget | AppEngineTarget, minter: Minter) -> str | None:
+    """A fresh bearer where the target wants one."""
+    if isinstance(target, AppEngineTarget) or target.token is None:
+        return None
+    return await minter.bearer(target.token, target.url)
+
+
+def address(task: Task, target: HttpTarget | AppEngineTarget, bearer: str | None) -> Request:
+    """The request of this attempt. The headers speak of the attempts before it, so they are built from those counts."""
+    before = replace(task, target=target, dispatch_count=task.dispatch_count - 1)
+    has_body = target.method in HTTP_BODY_METHODS
+    return Request(
+        method=target.method,
+        url=target.url if isinstance(target, HttpTarget) else target.relative_uri,
+        headers=dispatch_headers(before, bearer),
+        body=target.body if has_body else None,
+        deadline=task.dispatch_deadline or APP_ENGINE_DEADLINE,
+    )
+
+
+def judge(run: Run, outcome: Outcome, now: Instant) -> tuple[Task | None, Result]:
+    """What becomes of the task."""
+    if outcome.is_success:
+        return None, Result.COMPLETED
+    if not run.lane.is_current(run.task):
+        return None, Result.SUPERSEDED
+    retry = rules.after_failure(run.task, outcome, run.retry_config, now, run.forced_time)
+    return retry, Result.EXHAUSTED if retry is None else Result.RETRY
+
+
+async def settle(run: Run, retry: Task | None, using: Attempts) -> bool:
+    """Commit the outcome; while the store cannot take it, keep it and try again: forgetting it would repeat the work."""
+    while True:
+        try:
+            (was_applied,) = await using.engine.settle([Settlement(run.task, retry)], using.clock.now())
+        except TaskbellError as refusal:
+            log.warning("settle.refused", task=run.task.name, reason=refusal.message)
+            await using.clock.wait(asyncio.Event(), SETTLE_RETRY_WAIT)
+        else:
+            return was_applied
+
+
+def emit(run: Run, retry: Task | None, result: Result, outcome: Outcome, using: Attempts) -> None:
+    """Tell who is interested."""
+    now, wait = using.clock.now(), None
+    if retry is not None:
+        wait = retry.schedule_time - now
+    using.events.emit(AttemptFinished(run.task, result, outcome, using.clock.monotonic() - run.began, wait))
