@@ -1,0 +1,58 @@
+"""The engines: one module or folder for each database, and the registry that finds them by the scheme of a store's URL.
+
+`memory:` keeps everything in this process; `sqlite:PATH` is one file on this machine. A new engine is a module with
+`make_engine(rest)` and `check_store(rest)`, one row here, and a ten-line test that runs `taskbell.testing`'s suite.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Protocol, cast
+
+from taskbell.core.errors import InvalidArgument
+from taskbell.engine import Engine
+
+_MODULES = {
+    "memory": "taskbell.engines.memory",
+    "sqlite": "taskbell.engines.sqlite",
+}
+"""URL scheme to module. Named by text, so that only the engine that was asked for is imported."""
+
+_FORMS = "memory:, sqlite:PATH"
+
+
+class _EngineModule(Protocol):
+    """What the module of an engine offers; `rest` is the URL after its scheme and colon."""
+
+    def make_engine(self, rest: str) -> Engine: ...
+
+    def check_store(self, rest: str) -> None: ...
+
+
+def make_engine(url: str) -> Engine:
+    """An engine that is not open yet. InvalidArgument names the accepted forms."""
+    module, rest = _find(url)
+    return module.make_engine(rest)
+
+
+async def open_engine(url: str) -> Engine:
+    """An open engine; what `Engine.open` raises comes through."""
+    engine = make_engine(url)
+    await engine.open()
+    return engine
+
+
+def check_store(url: str) -> None:
+    """Open the store, bring its schema up to date and let go of it, or raise the one sentence that says why not.
+
+    For the moment before a server starts; blocks for some milliseconds, so it is not for a running event loop.
+    """
+    module, rest = _find(url)
+    module.check_store(rest)
+
+
+def _find(url: str) -> tuple[_EngineModule, str]:
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme not in _MODULES:
+        raise InvalidArgument(f"No engine is known for the store {url!r}; accepted are: {_FORMS}.")
+    return cast("_EngineModule", import_module(_MODULES[scheme])), rest
