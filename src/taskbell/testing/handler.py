@@ -160,6 +160,7 @@ def flood(head: bytes, chunk: bytes) -> Answer:
         await wire.send(head)
         while True:
             await wire.send(chunk)
+            await asyncio.sleep(0)  # Draining does not always yield, and the sender shares this loop.
 
     return Answer(act)
 
