@@ -1,4 +1,7 @@
-"""BullMQ on Redis. Its guide to concurrency: one worker process, `concurrency: 50` for jobs that wait on HTTP."""
+"""BullMQ on Redis: one worker process with a high concurrency, as its guide advises for jobs that wait on HTTP.
+
+Of 50, 100 and 200, 100 delivered most end to end when this was written.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ PEER = Peer(
     name="bullmq",
     settings=(
         redis.SETTINGS,
-        "Worker: one process, concurrency 50, removeOnComplete and removeOnFail true, POST by undici on 64 connections",
+        "Worker: one process, concurrency 100, removeOnComplete and removeOnFail true, POST by undici on 64 connections",
         "Producer: one process, queue.add one job a call, 64 in flight",
     ),
     about=5_000,

@@ -19,7 +19,7 @@ async function work() {
   };
   const worker = new Worker("bench", post, {
     connection,
-    concurrency: 50,
+    concurrency: 100,
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 0 },
   });
