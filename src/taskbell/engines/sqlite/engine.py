@@ -25,7 +25,7 @@ from taskbell.engines.sqlite.queries import QUERIES
 from taskbell.engines.sqlite.reader import Reader, due_page, named_task, small_value
 from taskbell.engines.sqlite.rows import ROW_OVERHEAD, new_task
 from taskbell.engines.sqlite.store import StoreLock, connect_reader, open_store, refusal_of
-from taskbell.engines.sqlite.sweep import Places, sweep
+from taskbell.engines.sqlite.sweep import Walks, sweep
 from taskbell.engines.sqlite.writer import Create, Settle, Verb, Writer
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class SqliteEngine:
         self._queues: dict[str, QueueRow] = {}
         self._names: list[str] | None = None
         self._counted: asyncio.Future[dict[int, int]] | None = None
-        self._places: Places = {}
+        self._walks: Walks = {}
 
     async def open(self) -> None:
         """Lock and migrate the file, and read what belongs in memory: the queues and the last id, not the tasks."""
@@ -201,9 +201,9 @@ class SqliteEngine:
 
     async def sweep(self, now: Instant, limit: int) -> Swept:
         """Remove what has ended."""
-        places = self._places
+        walks = self._walks
         swept: Swept
-        swept, self._places = await self._change(lambda batch: sweep(batch, now, limit, places))
+        swept, self._walks = await self._change(lambda batch: sweep(batch, now, limit, walks))
         return swept
 
     async def depths(self) -> dict[str, int]:

@@ -209,8 +209,14 @@ INSERT INTO meta (key, value) VALUES ('last_id', ?)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value
 
 -- name: old_tasks
--- The next rows after a place, in the order of ids, which is the order of age. NOT INDEXED means: along the table.
-SELECT id, generation, name FROM tasks NOT INDEXED WHERE id > ? AND id < ? ORDER BY id LIMIT ?
+-- The next rows of some generations, in the order of ids, which is the order of age. NOT INDEXED: along the table.
+SELECT id, generation, name FROM tasks NOT INDEXED
+WHERE id > ? AND id < ? AND generation IN (SELECT value FROM json_each(?))
+ORDER BY id
+LIMIT ?
+
+-- name: last_id_before
+SELECT max(id) FROM tasks WHERE id < ?
 
 -- name: retired_tasks
 SELECT id, name FROM tasks WHERE generation = ? LIMIT ?

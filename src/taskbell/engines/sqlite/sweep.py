@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import NamedTuple
 
 from taskbell.core.instant import Instant, Span
 from taskbell.engine import Swept
@@ -16,47 +17,65 @@ from taskbell.engines.ids import floor_id
 from taskbell.engines.sqlite.batch import Batch
 from taskbell.engines.sqlite.catalog import QueueRow
 
-Places = dict[Span, int]
-"""For each task_ttl in use, the id up to which its walk has come."""
+Owners = dict[int, QueueRow]
+"""Queues by the generation that they own."""
+
+Row = tuple[int, int, str | None]
+"""Id, generation and chosen name of a task."""
 
 
-def sweep(batch: Batch, now: Instant, limit: int, places: Places) -> tuple[Swept, Places]:
-    """Remove up to `limit` rows of each kind; also returns the places from which the next sweep goes on."""
-    expired, places = _sweep_expired(batch, now, limit, places)
+class Walk(NamedTuple):
+    """Where the walk for one task_ttl stands, and whose rows it has looked at on the way."""
+
+    place: int
+    generations: frozenset[int]
+
+    def resumed(self, owners: Owners) -> Walk:
+        """The walk for the queues that have this task_ttl now: from the start, if one was given it after we passed."""
+        joined = owners.keys() - self.generations
+        is_passed = any(generation <= self.place for generation in joined)
+        return Walk(0 if is_passed else self.place, frozenset(owners))
+
+
+Walks = dict[Span, Walk]
+_START = Walk(0, frozenset())
+
+
+def sweep(batch: Batch, now: Instant, limit: int, walks: Walks) -> tuple[Swept, Walks]:
+    """Remove up to `limit` rows of each kind; also returns the walks from which the next sweep goes on."""
+    classes: dict[Span, Owners] = {}
+    for row in batch.catalog.values():
+        classes.setdefault(row.queue.task_ttl, {})[row.generation] = row
+    expired = 0
+    reached: Walks = {}
+    for ttl, owners in sorted(classes.items()):
+        walk = walks.get(ttl, _START).resumed(owners)
+        rows, reached[ttl] = _sweep_expired(batch, owners, walk, floor_id(now - ttl), limit - expired)
+        _bury(batch, owners, rows, now)
+        expired += len(rows)
     purged = _sweep_retired(batch, now, limit)
     tombstones = batch.execute("delete_ended_tombstones", now, limit).rowcount
     queues = batch.execute("delete_ended_queue_tombstones", now, limit).rowcount
-    return Swept(expired, purged, tombstones, queues), places
+    return Swept(expired, purged, tombstones, queues), reached
 
 
-def _sweep_expired(batch: Batch, now: Instant, limit: int, places: Places) -> tuple[int, Places]:
-    owners = {row.generation: row for row in batch.catalog.values()}
-    reached: Places = {}
-    left = limit
-    for ttl in sorted({row.queue.task_ttl for row in owners.values()}):
-        place = places.get(ttl, 0)
-        end = floor_id(now - ttl)
-        while left:
-            rows = batch.execute("old_tasks", place, end, limit).fetchall()
-            expired = [row for row in rows if row[1] in owners and owners[row[1]].queue.task_ttl == ttl][:left]
-            _remove(batch, [row[0] for row in expired])
-            for generation in [row[1] for row in expired]:
-                batch.depths[generation] -= 1
-            _entomb(batch, [(owners[generation], name) for _, generation, name in expired], now)
-            left -= len(expired)
-            # With `left` used up, rows behind the last removed one are for the next sweep.
-            place = expired[-1][0] if expired and not left else rows[-1][0] if rows else place
-            if len(rows) < limit:
-                break
-        reached[ttl] = place
-    return limit - left, reached
+def _sweep_expired(batch: Batch, owners: Owners, walk: Walk, end: int, limit: int) -> tuple[list[Row], Walk]:
+    """Walk on towards `end`; returns the owners' rows that were removed, and where the walk stands."""
+    rows = batch.execute("old_tasks", walk.place, end, json.dumps(list(owners)), limit).fetchall()
+    _remove(batch, [row[0] for row in rows])
+    batch.depths.subtract(row[1] for row in rows)
+    if len(rows) == limit:
+        return rows, walk._replace(place=rows[-1][0])
+    # All the way. The place is a row's id, not `end`: after a clock that jumped ahead for a while, new ids start below.
+    (place,) = batch.execute("last_id_before", end).fetchone()
+    return rows, walk._replace(place=max(walk.place, place or 0))
 
 
-def _entomb(batch: Batch, expired: list[tuple[QueueRow, str | None]], now: Instant) -> None:
+def _bury(batch: Batch, owners: Owners, rows: list[Row], now: Instant) -> None:
     batch.insert_tombstones(
-        (row.queue_id, name, now + row.queue.tombstone_ttl)
-        for row, name in expired
-        if name is not None and row.queue.tombstone_ttl
+        (owners[generation].queue_id, name, now + owners[generation].queue.tombstone_ttl)
+        for _, generation, name in rows
+        if name is not None and owners[generation].queue.tombstone_ttl
     )
 
 
@@ -71,7 +90,6 @@ def _sweep_retired(batch: Batch, now: Instant, limit: int) -> int:
             batch.insert_tombstones((queue_id, name, expire_time) for _, name in rows if name is not None)
         if len(rows) < left:
             batch.execute("delete_retired_generation", generation)
-            batch.depths[generation] = 0
             _forget_generation(batch, queue_id, generation)
         left -= len(rows)
     return limit - left
