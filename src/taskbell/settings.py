@@ -1,0 +1,260 @@
+"""Every setting of the server, with its meaning, unit, default and why; and the only reader of the environment.
+
+A setting comes, in this order, from a flag of `taskbell serve` (`--log-level`), from the environment
+(`TASKBELL_LOG_LEVEL`), from a `taskbell.toml` (`log_level`), or is its default. Each field below is one setting; its
+metadata is what the command line's help and the reference in the docs print.
+
+Spans are written as a number with a unit: `250ms`, `30s`, `10m`, `24h`, `7d`; `0` means none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from taskbell.core.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Span
+from taskbell.core.limits import GOOGLE, Limits
+
+PREFIX = "TASKBELL_"
+HANDOVER = "TASKBELL_RESOLVED_SETTINGS"
+"""Carries resolved settings through the exec of the server process."""
+CONFIG_FILE = "taskbell.toml"
+
+_UNITS = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)\Z")
+
+
+class SettingError(Exception):
+    """A setting is wrong; the message says which, where it came from, and what was expected."""
+
+
+def parse_span(text: str) -> Span:
+    """A span from its text; raises ValueError saying what was expected."""
+    if text == "0":
+        return 0
+    match = _SPAN.match(text)
+    if match is None:
+        raise ValueError("expected a number with a unit, such as 250ms, 30s, 10m, 24h or 7d")
+    return round(float(match[1]) * _UNITS[match[2]])
+
+
+def print_span(span: Span) -> str:
+    """A span's text in the largest unit that keeps it whole."""
+    if span == 0:
+        return "0"
+    for unit in ("d", "h", "m", "s"):
+        if span % _UNITS[unit] == 0:
+            return f"{span // _UNITS[unit]}{unit}"
+    return f"{span / MILLISECOND:g}ms"
+
+
+def _boolean(text: str) -> bool:
+    lower = text.lower()
+    if lower not in {"true", "false", "1", "0", "yes", "no"}:
+        raise ValueError("expected true or false")
+    return lower in {"true", "1", "yes"}
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def _number(least: float, most: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        value = float(text)
+        if not least <= value <= most:
+            raise ValueError(f"expected a number from {least:g} to {most:g}")
+        return value
+
+    return parse
+
+
+def _integer(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not least <= value <= most:
+            raise ValueError(f"expected a whole number from {least} to {most}")
+        return value
+
+    return parse
+
+
+def _setting(default: Any, parse: Callable[[str], Any], text: str) -> Any:
+    """One setting: its default, how its text is read, and what it means."""
+    return field(default=default, metadata={"parse": parse, "help": text})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A server's settings, resolved and checked."""
+
+    # Where it runs.
+    store: str = _setting("sqlite:taskbell.db", str, "Where state is kept: sqlite:PATH, or memory: (gone at exit).")
+    host: str = _setting("127.0.0.1", str, "Address to listen on. Anything but loopback needs --insecure for now.")
+    port: int = _setting(8123, _integer(1, 65535), "Port to listen on: gRPC and REST share it.")
+    server: str = _setting(
+        "auto",
+        _choice("auto", "pyvoy", "hypercorn"),
+        "HTTP server: pyvoy (Envoy, fast), hypercorn (runs everywhere, slower), or auto.",
+    )
+    insecure: bool = _setting(False, _boolean, "Listen on other addresses than loopback although callers are not checked.")
+    log_level: str = _setting(
+        "info", _choice("debug", "info", "warning", "error"), "Least level that is logged. debug: one line per attempt."
+    )
+    log_format: str = _setting("text", _choice("text", "json"), "How log lines look on stderr.")
+    grace: Span = _setting(10 * SECOND, parse_span, "On SIGTERM, how long attempts that are out may take to end.")
+
+    # What callers see.
+    locations: tuple[str, ...] = _setting(
+        ("us-central1",), _listed, "Locations that ListLocations names first, comma-separated. Others work as well."
+    )
+    max_request_bytes: int = _setting(
+        10 * 1024 * 1024, _integer(64 * 1024, 1 << 30), "Largest request body in bytes; a batch of tasks must fit."
+    )
+    issuer: str = _setting(
+        "", str, "Issuer URL in ID tokens, under which handlers reach this server. Default: http://HOST:PORT."
+    )
+    token_source: str = _setting(
+        "taskbell",
+        _choice("taskbell", "google"),
+        "Who signs ID tokens: this server, or Google through configured Google credentials.",
+    )
+
+    # Limits, Google's by default.
+    max_dispatches_per_second: float = _setting(
+        GOOGLE.max_dispatches_per_second, _number(0.001, 1e6), "Highest rate a queue may be given, per second."
+    )
+    max_concurrent_dispatches: int = _setting(
+        GOOGLE.max_concurrent_dispatches, _integer(1, 1_000_000), "Highest concurrency a queue may be given."
+    )
+    schedule_horizon: Span = _setting(
+        GOOGLE.schedule_horizon, parse_span, "How far in the future a task may be scheduled."
+    )
+    task_ttl: Span = _setting(GOOGLE.task_ttl, parse_span, "How long a task may live, dispatched or not.")
+    task_tombstone: Span = _setting(
+        GOOGLE.task_tombstone, parse_span, "How long a chosen task name stays taken after its task is gone; 0: not at all."
+    )
+    queue_tombstone: Span = _setting(
+        GOOGLE.queue_tombstone, parse_span, "How long a queue's name stays taken after a delete; 0: not at all."
+    )
+
+    # Memory.
+    window_tasks: int = _setting(
+        1000, _integer(1, 1_000_000), "Waiting tasks held in memory for each queue; the rest stays in the store."
+    )
+    window_bytes: int = _setting(
+        4 << 20, _integer(1024, 1 << 32), "Bytes of waiting tasks held in memory for each queue."
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """The limits as core takes them."""
+        return Limits(
+            max_dispatches_per_second=self.max_dispatches_per_second,
+            max_concurrent_dispatches=self.max_concurrent_dispatches,
+            default_concurrent_dispatches=min(GOOGLE.default_concurrent_dispatches, self.max_concurrent_dispatches),
+            schedule_horizon=self.schedule_horizon,
+            task_ttl=self.task_ttl,
+            task_tombstone=self.task_tombstone,
+            queue_tombstone=self.queue_tombstone,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where clients on this machine reach the server."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def issuer_url(self) -> str:
+        """The issuer of ID tokens."""
+        return self.issuer.rstrip("/") or self.url
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
+
+
+def resolve(flags: Mapping[str, str | None], config: Path | None = None) -> Settings:
+    """Settings from flags, the environment, a file and defaults. Raises SettingError for the first wrong one."""
+    values: dict[str, Any] = {}
+    values.update(_from_file(config))
+    values.update(_from_environment())
+    for key, text in flags.items():
+        if text is not None:
+            values[key] = _parsed(key, text, f"--{key.replace('_', '-')}")
+    settings = Settings(**values)
+    if not settings.is_loopback and not settings.insecure:
+        raise SettingError(
+            f"host {settings.host} is not a loopback address and callers are not checked: "
+            "pass --insecure to listen on it all the same, or put an authenticating proxy in front of 127.0.0.1"
+        )
+    return settings
+
+
+def _from_environment() -> dict[str, Any]:
+    values = {}
+    for item in fields(Settings):
+        name = PREFIX + item.name.upper()
+        text = os.environ.get(name)
+        # Kubernetes sets TASKBELL_PORT=tcp://... for a service of this name; that is not meant for us.
+        if text is not None and not (item.name == "port" and text.startswith("tcp://")):
+            values[item.name] = _parsed(item.name, text, f"environment variable {name}")
+    return values
+
+
+def _from_file(config: Path | None) -> dict[str, Any]:
+    path = config or Path(CONFIG_FILE)
+    if config is None and not path.exists():
+        return {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} is not a TOML file: {error}") from error
+    known = {item.name for item in fields(Settings)}
+    values = {}
+    for key, value in table.items():
+        if key not in known:
+            raise SettingError(f"{path}: there is no setting {key!r}; expected one of {', '.join(sorted(known))}")
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        values[key] = _parsed(key, text, f"{path}: {key}")
+    return values
+
+
+def _parsed(key: str, text: str, source: str) -> Any:
+    item = next(item for item in fields(Settings) if item.name == key)
+    try:
+        return item.metadata["parse"](text)
+    except ValueError as error:
+        reason = str(error) if "expected" in str(error) else "expected a number"
+        raise SettingError(f"{source} is {text!r}: {reason}") from None
+
+
+def hand_over(settings: Settings) -> dict[str, str]:
+    """The environment variable that carries settings into the server process."""
+    return {HANDOVER: json.dumps(asdict(settings))}
+
+
+def taken_over() -> Settings:
+    """The settings that `hand_over` put into this process's environment."""
+    values = json.loads(os.environ[HANDOVER])
+    values["locations"] = tuple(values["locations"])
+    return Settings(**values)
