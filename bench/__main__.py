@@ -33,6 +33,8 @@ from bench.stats import Round
 def main(only: tuple[str, ...], runs: int, out: Path | None, folder: Path | None, *, quick: bool) -> None:
     """Measure Taskbell against its floor and its peers."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A shell that starts us in the background has interrupts ignored; a benchmark must stop on one wherever it runs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parts = chosen(only)
     if not parts:
         raise click.BadParameter(f"no part has such a name; there are: {', '.join(part.name for part in PARTS)}")

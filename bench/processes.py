@@ -6,6 +6,7 @@ on any way out, Ctrl-C included, and `__main__` turns SIGTERM into the same way 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -63,6 +64,17 @@ def wait_for_port(port: int, timeout: float) -> None:
     wait_until(open_now, timeout, f"a server on port {port}")
 
 
+# The groups that run: what an interrupted clean-up (a second Ctrl-C) left is killed at exit.
+_LIVE: set[int] = set()
+
+
+@atexit.register
+def kill_left_over() -> None:
+    """Kill every group that was not stopped in order."""
+    for group in _LIVE:
+        signal_group(group, signal.SIGKILL)
+
+
 class Child:
     """A process in a session of its own: whatever it starts is stopped and measured with it."""
 
@@ -92,6 +104,7 @@ class Child:
                 cwd=self.cwd,
                 start_new_session=True,
             )
+        _LIVE.add(self.pid)
         return self
 
     def __exit__(
@@ -126,6 +139,7 @@ class Child:
                 self.process.wait(grace)
         signal_group(self.pid, signal.SIGKILL)
         self.process.wait()
+        _LIVE.discard(self.pid)
 
     def usage(self) -> Usage | None:
         """CPU time and peak memory of its whole session; None where there is no /proc."""

@@ -37,7 +37,7 @@ PEER = Peer(
     name="bullmq",
     settings=(
         redis.SETTINGS,
-        "Worker: one process, concurrency 100, removeOnComplete and removeOnFail true, POST by undici on 64 connections",
+        "Worker: one process, concurrency 100, finished jobs removed, POST by undici on 64 connections",
         "Producer: one process, queue.add one job a call, 64 in flight",
     ),
     about=5_000,
