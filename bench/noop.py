@@ -1,11 +1,11 @@
 """A gRPC server that does nothing: the least that any call to a Python app behind pyvoy costs.
 
-Served exactly as the product is served, it reads one message and answers an empty one with its trailers.
+Served by the product's own `cli/serving.py`, so with the same Envoy configuration, threads and loop. It reads one
+message and answers an empty one with its trailers.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Any
 
@@ -24,7 +24,8 @@ _TRAILERS = {"type": "http.response.trailers", "headers": [(b"grpc-status", b"0"
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Answer any request as a unary call."""
-    if scope["type"] != "http":
+    if scope["type"] == "lifespan":
+        await live(receive, send)
         return
     body = b""
     while True:
@@ -40,13 +41,24 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send(_TRAILERS)
 
 
-async def serve(port: int) -> None:
-    """Run it under pyvoy until told to stop."""
-    from pyvoy import PyvoyServer  # noqa: PLC0415 - Envoy loads this module too, and needs only the app
+async def live(receive: Any, send: Any) -> None:
+    """Nothing to start, nothing to stop."""
+    while True:
+        event = await receive()
+        await send({"type": f"{event['type']}.complete"})
+        if event["type"] == "lifespan.shutdown":
+            return
 
-    async with PyvoyServer("bench.noop:app", port=port, lifespan=False, stdout=None, stderr=None) as server:
-        await server.wait()
+
+def serve(port: int) -> None:
+    """Become Envoy with this app in the product's place."""
+    from taskbell.cli import serving  # noqa: PLC0415 - Envoy loads this module too, and needs only the app
+    from taskbell.settings import Settings  # noqa: PLC0415
+
+    serving.APP = "bench.noop:app"
+    serving.raise_open_files()
+    serving.become_envoy(Settings(port=port))
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1])))
+    serve(int(sys.argv[1]))
