@@ -1,7 +1,7 @@
 """Tokens that Google signs, for dispatches to Google's own services; used where an operator has Google credentials.
 
 The server's credentials (Application Default Credentials) impersonate the account that a task names, for which they
-need the role Service Account Token Creator on it. google-auth talks to IAM with blocking calls, so each runs in a thread;
+need the role Service Account Token Creator on it. google-auth talks to IAM with blocking calls, so each is in a thread;
 a token is used again until shortly before it expires, and none is asked for twice at a time.
 """
 

@@ -222,11 +222,15 @@ class SqliteEngine:
         return writer.commits, writer.committed_operations
 
     def _follow(self, changes: dict[str, QueueRow | None]) -> None:
+        """Take over what a commit did to the queues; runs on the event loop before its callers are answered."""
+        assert self._writer is not None
         self._names = None
         for name, row in changes.items():
-            if row is None:
-                self._queues.pop(name, None)
-            else:
+            former = self._queues.pop(name, None)
+            if former is not None and (row is None or row.generation != former.generation):
+                # Nothing changes a retired generation's count any more, and nobody asks for it.
+                self._writer.depths.pop(former.generation, None)
+            if row is not None:
                 self._queues[name] = row
 
     async def _change(self, change: Callable[[Batch], Any]) -> Any:

@@ -50,9 +50,11 @@ def sweep(batch: Batch, now: Instant, limit: int, walks: Walks) -> tuple[Swept, 
     reached: Walks = {}
     for ttl, owners in sorted(classes.items()):
         walk = walks.get(ttl, _START).resumed(owners)
-        rows, reached[ttl] = _sweep_expired(batch, owners, walk, floor_id(now - ttl), limit - expired)
-        _bury(batch, owners, rows, now)
-        expired += len(rows)
+        reached[ttl] = walk
+        if expired < limit:
+            rows, reached[ttl] = _sweep_expired(batch, owners, walk, floor_id(now - ttl), limit - expired)
+            _bury(batch, owners, rows, now)
+            expired += len(rows)
     purged = _sweep_retired(batch, now, limit)
     tombstones = batch.execute("delete_ended_tombstones", now, limit).rowcount
     queues = batch.execute("delete_ended_queue_tombstones", now, limit).rowcount
