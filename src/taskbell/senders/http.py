@@ -12,7 +12,10 @@ What the client adds to the headers it is given: `Host`, `Content-Length`, and `
 which RFC 9110 (12.5.1) defines to mean the same as none. Names go out in title case (`X-Cloudtasks-Taskname`).
 
 The client reads URLs as browsers do. Most URLs pass it unchanged; those that only need encoding are encoded before; the
-few that it would rewrite (dot segments, an apostrophe in the query) go through `exact.py`, with the same outcomes.
+few that it would rewrite go through `direct.py`, as do large bodies, with the same outcomes.
+
+Cancelling a send frees its caller at once, but the client (0.15) lets the exchange run on unseen: its connection closes
+when the answer is there or the deadline has passed, at the latest with the process.
 """
 
 from __future__ import annotations
@@ -28,8 +31,10 @@ from pyreqwest.response import Response
 from taskbell.core.errors import InvalidArgument
 from taskbell.core.url import is_wire_ready, wire_url
 from taskbell.sender import Failure, Outcome, Request
-from taskbell.senders.exact import BODY_CAP, ExactClient, authorized
+from taskbell.senders.direct import BODY_CAP, DirectClient, authorized
 
+LARGE: Final = 64 * 1024
+"""Bodies above this size get a connection of their own, see `direct.py`."""
 IDLE: Final = timedelta(seconds=4)
 """How long an unused connection is kept: shorter than the 5 s after which common handlers close theirs, so that a
 request rarely meets a connection that is just being closed."""
@@ -47,7 +52,7 @@ class HttpSender:
         """`root_certificates`: PEM of authorities to trust besides the usual ones."""
         self._root_certificates = root_certificates
         self._client: Client | None = None
-        self._exact = ExactClient(root_certificates)
+        self._direct = DirectClient(root_certificates)
 
     async def start(self) -> None:
         """Open the pool."""
@@ -72,21 +77,22 @@ class HttpSender:
 
     async def close(self) -> None:
         """Close the pool; running sends end as BROKEN."""
-        self._exact.close()
+        self._direct.close()
         if self._client is not None:
             await self._client.close()
 
     async def send(self, request: Request) -> Outcome:
         """One exchange."""
-        if is_wire_ready(request.url):
+        is_large = request.body is not None and len(request.body) > LARGE
+        if is_wire_ready(request.url) and not is_large:
             return await self._send(request)
         try:
             wire = wire_url(request.url)
         except InvalidArgument as refusal:
             return Outcome(failure=Failure.UNSENDABLE, reason=refusal.message)
         headers = authorized(request.headers, wire.credentials)
-        if not wire.is_plain:
-            return await self._exact.send(request, wire, headers)
+        if is_large or not wire.is_plain:
+            return await self._direct.send(request, wire, headers)
         return await self._send(Request(request.method, wire.url, headers, request.body, request.deadline))
 
     async def _send(self, request: Request) -> Outcome:
