@@ -10,6 +10,9 @@ import pytest
 from tests.support.receiver import Receiver
 from tests.support.server import ServerProcess
 
+# Asserts outside test files show what they compared only when pytest is told of them before they are imported.
+pytest.register_assert_rewrite("tests.clients.scenario", "tests.clients.players")
+
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
