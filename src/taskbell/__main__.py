@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line; without the server's packages, say how to get them."""
     try:
-        from taskbell.cli.main import taskbell  # noqa: PLC0415 - the kit alone installs without click
+        from taskbell.cli.main import taskbell
     except ModuleNotFoundError as missing:
         sys.exit(f"taskbell: {missing.name} is not installed; the command needs: pip install 'taskbell[server]'")
     taskbell(prog_name="taskbell")

@@ -53,7 +53,9 @@ each of those waits for a busy event loop that long (docs/decisions/0002)."""
 class App:
     """The ASGI application of one server."""
 
-    def __init__(self, settings: Settings, clock: Clock | None = None, on_ready: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock | None = None, on_ready: Callable[[], None] | None = None
+    ) -> None:
         self.settings = settings
         self._clock = clock or SystemClock()
         self._on_ready = on_ready
@@ -65,11 +67,11 @@ class App:
         settings, clock = self.settings, self._clock
         self.events = events = Events()
         self.metrics = Metrics(events)
-        events.subscribe(AttemptFinished, log_attempt)
+        events.subscribe(AttemptFinished, log_attempt if settings.log_level == "debug" else log_failed_attempt)
         self.engine = make_engine(settings.store)
         await self.engine.open()
         self.issuer = await Issuer.open(self.engine, settings.issuer_url, clock)
-        tokens = Tokens(self.issuer, GoogleTokens(clock), is_google_signed=settings.token_source == "google")
+        tokens = Tokens(self.issuer, GoogleTokens(clock), is_google_signed=settings.is_google_signed)
         self.sender = HttpSender()
         await self.sender.start()
         using = Attempts(self.engine, {HttpTarget: self.sender}, tokens, clock, events)
@@ -177,6 +179,12 @@ def log_attempt(event: AttemptFinished) -> None:
         duration_ms=event.duration / 1000,
         next_in_seconds=None if event.next_wait is None else event.next_wait / SECOND,
     )
+
+
+def log_failed_attempt(event: AttemptFinished) -> None:
+    """Above debug the attempts that went well, the most by far, cost nothing."""
+    if event.result is not Result.COMPLETED:
+        log_attempt(event)
 
 
 def configure_logging(settings: Settings) -> None:

@@ -1,7 +1,7 @@
 """What happens inside, as a table of events that logs, metrics and consoles read.
 
-Each event is a value with a stable name; whoever is interested subscribes by type. Emitting is synchronous and must stay
-cheap: subscribers count or format, they do not wait.
+Each event is a value with a stable name; whoever is interested subscribes by type. Emitting is synchronous and must
+stay cheap: subscribers count or format, they do not wait.
 """
 
 from __future__ import annotations

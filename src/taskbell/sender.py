@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from taskbell.core.instant import Span
-from taskbell.core.outcome import Failure as Failure
-from taskbell.core.outcome import Outcome as Outcome
+from taskbell.core.outcome import Failure, Outcome
 from taskbell.core.target import Headers, Token
+
+__all__ = ["Failure", "Minter", "Outcome", "Request", "Sender", "TokenUnavailableError"]
 
 
 @dataclass(frozen=True, slots=True)

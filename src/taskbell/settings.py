@@ -112,7 +112,9 @@ class Settings:
         _choice("auto", "pyvoy", "hypercorn"),
         "HTTP server: pyvoy (Envoy, fast), hypercorn (runs everywhere, slower), or auto.",
     )
-    insecure: bool = _setting(False, _boolean, "Listen on other addresses than loopback although callers are not checked.")
+    insecure: bool = _setting(
+        False, _boolean, "Listen on other addresses than loopback although callers are not checked."
+    )
     log_level: str = _setting(
         "info", _choice("debug", "info", "warning", "error"), "Least level that is logged. debug: one line per attempt."
     )
@@ -147,7 +149,9 @@ class Settings:
     )
     task_ttl: Span = _setting(GOOGLE.task_ttl, parse_span, "How long a task may live, dispatched or not.")
     task_tombstone: Span = _setting(
-        GOOGLE.task_tombstone, parse_span, "How long a chosen task name stays taken after its task is gone; 0: not at all."
+        GOOGLE.task_tombstone,
+        parse_span,
+        "How long a chosen task name stays taken after its task is gone; 0: not at all.",
     )
     queue_tombstone: Span = _setting(
         GOOGLE.queue_tombstone, parse_span, "How long a queue's name stays taken after a delete; 0: not at all."
@@ -181,6 +185,11 @@ class Settings:
         return f"http://{host}:{self.port}"
 
     @property
+    def is_google_signed(self) -> bool:
+        """Whether Google signs ID tokens."""
+        return self.token_source == "google"  # noqa: S105 - not a secret
+
+    @property
     def issuer_url(self) -> str:
         """The issuer of ID tokens."""
         return self.issuer.rstrip("/") or self.url
@@ -188,7 +197,7 @@ class Settings:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
+        return self.host in {"localhost", "::1"} or self.host.startswith("127.")
 
 
 def resolve(flags: Mapping[str, str | None], config: Path | None = None) -> Settings:

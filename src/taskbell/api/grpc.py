@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
 import structlog
@@ -61,9 +60,7 @@ class GrpcAdapter:
         try:
             body = await read_body(scope, receive, self._max_request_bytes)
         except TooLargeError:
-            raise ResourceExhausted(
-                f"Received message larger than max ({self._max_request_bytes} bytes)."
-            ) from None
+            raise ResourceExhausted(f"Received message larger than max ({self._max_request_bytes} bytes).") from None
         request = method.request()
         try:
             request.ParseFromString(message_of(body, scope, self._max_request_bytes))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -23,18 +22,22 @@ class Metrics:
         self._registry = CollectorRegistry()
         created = self._counter("taskbell_tasks_created", "Tasks whose create was committed.", "queue")
         dispatched = self._counter("taskbell_dispatches", "Attempts that were sent out.", "queue")
-        self._outcomes = self._counter("taskbell_attempts", "Attempts that ended.", "queue", "result", "status")
+        outcomes = self._counter("taskbell_attempts", "Attempts that ended.", "queue", "result", "status")
         self._depth = Gauge("taskbell_queue_depth", "Waiting tasks.", ["queue"], registry=self._registry)
         lateness = self._histogram("taskbell_dispatch_lateness_seconds", "Dispatch after schedule time.", _LATENESS)
-        self._duration = self._histogram("taskbell_attempt_duration_seconds", "Begin of an attempt to its commit.", _LATENESS)
+        duration = self._histogram("taskbell_attempt_duration_seconds", "Begin of an attempt to its commit.", _LATENESS)
         batch = self._histogram("taskbell_commit_operations", "Operations in one commit.", _BATCH)
         commit = self._histogram("taskbell_commit_duration_seconds", "One commit.", _LATENESS)
         # Labelled children are looked up once for each queue: the look-up costs more than the count.
-        created_in, dispatched_in = _cached(created.labels), _cached(dispatched.labels)
+        created_in, dispatched_in, ended_as = _cached(created), _cached(dispatched), _cached(outcomes)
 
         def on_dispatched(event: TaskDispatched) -> None:
             dispatched_in(event.task.queue).inc()
             lateness.observe(max(0, event.lateness) / SECOND)
+
+        def on_finished(event: AttemptFinished) -> None:
+            ended_as(event.task.queue, event.result, event.outcome.status or event.outcome.failure).inc()
+            duration.observe(event.duration / SECOND)
 
         def on_committed(event: BatchCommitted) -> None:
             batch.observe(event.operations)
@@ -42,7 +45,7 @@ class Metrics:
 
         events.subscribe(TaskCreated, lambda event: created_in(event.task.queue).inc())
         events.subscribe(TaskDispatched, on_dispatched)
-        events.subscribe(AttemptFinished, self._on_finished)
+        events.subscribe(AttemptFinished, on_finished)
         events.subscribe(BatchCommitted, on_committed)
 
     def render(self, depths: Mapping[str, int]) -> bytes:
@@ -52,11 +55,6 @@ class Metrics:
             self._depth.labels(queue).set(depth)
         return generate_latest(self._registry)
 
-    def _on_finished(self, event: AttemptFinished) -> None:
-        status = str(event.outcome.status or event.outcome.failure)
-        self._outcomes.labels(event.task.queue, event.result, status).inc()
-        self._duration.observe(event.duration / SECOND)
-
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self._registry)
 
@@ -64,13 +62,14 @@ class Metrics:
         return Histogram(name, text, buckets=buckets, registry=self._registry)
 
 
-def _cached(labels: Callable[..., Any]) -> Callable[[str], Any]:
-    children: dict[str, Any] = {}
+def _cached(counter: Counter) -> Callable[..., Counter]:
+    """`counter.labels`, looked up once for each combination."""
+    children: dict[tuple[object, ...], Counter] = {}
 
-    def child(label: str) -> Any:
-        known = children.get(label)
+    def child(*labels: object) -> Counter:
+        known = children.get(labels)
         if known is None:
-            known = children[label] = labels(label)
+            known = children[labels] = counter.labels(*map(str, labels))
         return known
 
     return child

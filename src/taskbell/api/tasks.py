@@ -6,6 +6,9 @@ bookkeeping live here because they are matters of the wire, not of tasks.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from google.longrunning import operations_pb2
@@ -13,7 +16,7 @@ from google.protobuf import empty_pb2
 from google.rpc import status_pb2
 
 from taskbell.api import tasks_v2 as v2
-from taskbell.api.errors import rpc_status
+from taskbell.api.errors import GRPC_NUMBER, rpc_status
 from taskbell.api.filters import matches
 from taskbell.api.wire_time import set_instant
 from taskbell.core import names
@@ -24,9 +27,7 @@ from taskbell.service.services import Services
 
 _SIZE_WORTH_MEASURING = 900_000
 """Below this many body bytes a task cannot reach the size limit, as its other parts are bounded."""
-NONE_SUCCEEDED = (
-    "None of the requests succeeded, refer to {metadata}.failed_requests for individual error details"
-)
+NONE_SUCCEEDED = "None of the requests succeeded, refer to {metadata}.failed_requests for individual error details"
 
 
 async def list_queues(services: Services, request: Any, response: Any) -> Any:
@@ -161,46 +162,38 @@ async def batch_create_tasks(services: Services, request: Any, response: Any) ->
     _check_batch("requests", len(request.requests), services.limits.batch_create)
     if any(item.parent not in ("", request.parent) for item in request.requests):
         raise InvalidArgument("Every request of a batch must have the same parent as the batch.")
-    scope = f"batchCreate\n{request.parent}"
-    earlier = services.operations.earlier(scope, request.request_id)
-    if earlier is not None:
+    batch = Batch(services, request, len(request.requests))
+    if (earlier := batch.earlier()) is not None:
         return earlier
-    start_time = services.clock.now()
-    failed: dict[int, TaskbellError] = {}
     tasks: dict[int, Task] = {}
     for index, item in enumerate(request.requests):
-        try:
+        with batch.noting(index):
             tasks[index] = prepared(services, request.parent, item.task)
-        except TaskbellError as refusal:
-            failed[index] = refusal
     answers = await services.tasks.create(list(tasks.values()))
-    failed.update({index: answer for index, answer in zip(tasks, answers, strict=True) if answer is not None})
+    batch.failed.update({i: answer for i, answer in zip(tasks, answers, strict=True) if answer is not None})
     result = v2.BatchCreateTasksResponse()
     views = [item.response_view for item in request.requests]
-    result.tasks.extend(v2.task_message(task, views[i]) for i, task in tasks.items() if i not in failed)
-    metadata = v2.BatchCreateTasksMetadata()
-    return _finished(services, request, scope, start_time, failed, metadata, result, len(request.requests))
+    result.tasks.extend(v2.task_message(task, views[i]) for i, task in tasks.items() if i not in batch.failed)
+    return batch.finished(v2.BatchCreateTasksMetadata(), result)
 
 
 async def batch_delete_tasks(services: Services, request: Any, response: Any) -> Any:
     """BatchDeleteTasks: each name by itself; the operation is done when it is answered."""
     names.check_queue_name(request.parent)
     _check_batch("names", len(request.names), services.limits.batch_delete)
-    scope = f"batchDelete\n{request.parent}"
-    earlier = services.operations.earlier(scope, request.request_id)
-    if earlier is not None:
+    batch = Batch(services, request, len(request.names))
+    if (earlier := batch.earlier()) is not None:
         return earlier
-    start_time = services.clock.now()
-    failed: dict[int, TaskbellError] = {}
-    for index, name in enumerate(request.names):
-        try:
+
+    async def delete(index: int, name: str) -> None:
+        with batch.noting(index):
             if not name.startswith(request.parent + "/tasks/"):
-                raise InvalidArgument(f"{name} must begin with {request.parent}.")  # noqa: TRY301 - one row of the batch
+                raise InvalidArgument(f"{name} must begin with {request.parent}.")
             await services.tasks.delete(name)
-        except TaskbellError as refusal:
-            failed[index] = refusal
-    metadata = v2.BatchDeleteTasksMetadata()
-    return _finished(services, request, scope, start_time, failed, metadata, empty_pb2.Empty(), len(request.names))
+
+    # All at once, so that they share a commit.
+    await asyncio.gather(*(delete(index, name) for index, name in enumerate(request.names)))
+    return batch.finished(v2.BatchDeleteTasksMetadata(), empty_pb2.Empty())
 
 
 def _check_batch(field: str, count: int, most: int) -> None:
@@ -210,34 +203,48 @@ def _check_batch(field: str, count: int, most: int) -> None:
         raise InvalidArgument(f"A batch may have at most {most} {field}, not {count}.")
 
 
-def _finished(
-    services: Services,
-    request: Any,
-    scope: str,
-    start_time: int,
-    failed: dict[int, TaskbellError],
-    metadata: Any,
-    result: Any,
-    count: int,
-) -> Any:
-    """The operation of a batch that has run, kept for callers who ask again."""
-    states = type(metadata).State
-    set_instant(metadata.start_time, start_time)
-    set_instant(metadata.end_time, services.clock.now())
-    for index, refusal in failed.items():
-        metadata.failed_requests[index].CopyFrom(rpc_status(refusal))
-    location = names.split_queue_name(request.parent)[0]
-    operation = operations_pb2.Operation(name=services.operations.new_name(location), done=True)
-    if len(failed) == count:
-        metadata.state = states.Value("FAILED")
-        message = NONE_SUCCEEDED.format(metadata=metadata.DESCRIPTOR.name)
-        operation.error.CopyFrom(status_pb2.Status(code=10, message=message))
-    else:
-        metadata.state = states.Value("PARTIALLY_SUCCEEDED" if failed else "SUCCEEDED")
-        operation.response.Pack(result)
-    operation.metadata.Pack(metadata)
-    services.operations.keep(operation.name, operation, scope, request.request_id)
-    return operation
+class Batch:
+    """The bookkeeping of one batch call: which of its parts were refused, and the operation it ends in."""
+
+    def __init__(self, services: Services, request: Any, count: int) -> None:
+        self._services = services
+        self._request = request
+        self._count = count
+        self._scope = f"{request.DESCRIPTOR.name}\n{request.parent}"
+        self._start_time = services.clock.now()
+        self.failed: dict[int, TaskbellError] = {}
+
+    def earlier(self) -> Any | None:
+        """The operation of an earlier call with the same request id."""
+        return self._services.operations.earlier(self._scope, self._request.request_id)
+
+    @contextlib.contextmanager
+    def noting(self, index: int) -> Iterator[None]:
+        """Note a refusal as that of part `index`, and go on."""
+        try:
+            yield
+        except TaskbellError as refusal:
+            self.failed[index] = refusal
+
+    def finished(self, metadata: Any, result: Any) -> Any:
+        """The operation, kept for callers who ask again."""
+        services, states = self._services, type(metadata).State
+        set_instant(metadata.start_time, self._start_time)
+        set_instant(metadata.end_time, services.clock.now())
+        for index, refusal in self.failed.items():
+            metadata.failed_requests[index].CopyFrom(rpc_status(refusal))
+        location = names.split_queue_name(self._request.parent)[0]
+        operation = operations_pb2.Operation(name=services.operations.new_name(location), done=True)
+        if len(self.failed) == self._count:
+            metadata.state = states.Value("FAILED")
+            message = NONE_SUCCEEDED.format(metadata=metadata.DESCRIPTOR.name)
+            operation.error.CopyFrom(status_pb2.Status(code=GRPC_NUMBER["ABORTED"], message=message))
+        else:
+            metadata.state = states.Value("PARTIALLY_SUCCEEDED" if self.failed else "SUCCEEDED")
+            operation.response.Pack(result)
+        operation.metadata.Pack(metadata)
+        services.operations.keep(operation.name, operation, self._scope, self._request.request_id)
+        return operation
 
 
 async def get_cmek_config(services: Services, request: Any, response: Any) -> Any:

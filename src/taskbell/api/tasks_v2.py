@@ -139,9 +139,7 @@ def queue_of(message: Any, blank: Queue) -> Queue:
         ),
         retry_config=retry_config_of(message.retry_config, blank.retry_config),
         routing_override=(
-            routing_of(message.app_engine_routing_override)
-            if message.HasField("app_engine_routing_override")
-            else None
+            routing_of(message.app_engine_routing_override) if message.HasField("app_engine_routing_override") else None
         ),
         http_override=http_override_of(message.http_target) if message.HasField("http_target") else None,
         log_sampling_ratio=(

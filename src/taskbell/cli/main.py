@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from taskbell import __version__
+from taskbell.cli.demo import demo
 from taskbell.cli.serve import serve
 
 
@@ -14,4 +15,5 @@ def taskbell() -> None:
     """Cloud Tasks and Cloud Scheduler that you run yourself."""
 
 
+taskbell.add_command(demo)
 taskbell.add_command(serve)

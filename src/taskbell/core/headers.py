@@ -49,47 +49,48 @@ def idempotency_key(task: Task) -> str:
     return hashlib.sha256(f"{task.name}/{task.id}".encode()).hexdigest()[:32]
 
 
-def dispatch_headers(task: Task, bearer: str | None) -> Headers:
-    """The headers of the attempt that `task` is about to make; Host and Content-Length are the sender's."""
+def dispatch_headers(task: Task, headers: Headers, bearer: str | None) -> Headers:
+    """The headers of an attempt that is out; Host and Content-Length are the sender's.
+
+    `task` is as `core.attempt.dispatched` left it; `headers` are its target's, with what its queue lays over them.
+    """
+    # Ours, unless the task's creator chose one: that one is never overwritten.
+    has_key = any(len(name) == 15 and name.lower() == "idempotency-key" for name, _ in headers)
+    key = () if has_key else (("Idempotency-Key", idempotency_key(task)),)
     if isinstance(task.target, HttpTarget):
-        return _http_headers(task, bearer)
-    return _app_engine_headers(task)
+        if bearer is not None:
+            headers = (
+                *(pair for pair in headers if pair[0].lower() != "authorization"),
+                ("Authorization", f"Bearer {bearer}"),
+            )
+        return (*headers, *_service_headers("X-CloudTasks-", task), *_http_retry_headers(task), *key)
+    kept = (pair for pair in headers if pair[0] != "Content-Length")
+    return (*kept, *_service_headers("X-AppEngine-", task), *_app_engine_retry_headers(task), *key)
 
 
-def _http_headers(task: Task, bearer: str | None) -> Headers:
-    headers = list(task.target.headers)
-    if bearer is not None:
-        headers = [(name, value) for name, value in headers if name.lower() != "authorization"]
-        headers.append(("Authorization", f"Bearer {bearer}"))
-    headers += _service_headers("X-CloudTasks-", task)
-    if task.previous_response is not None:
-        headers.append(("X-CloudTasks-TaskPreviousResponse", str(task.previous_response)))
-        headers.append(("X-CloudTasks-TaskRetryReason", ""))
-    return _with_key(headers, task)
-
-
-def _app_engine_headers(task: Task) -> Headers:
-    headers = [(name, value) for name, value in task.target.headers if name != "Content-Length"]
-    headers += _service_headers("X-AppEngine-", task)
-    if task.previous_response is not None:
-        reason = "App Error" if task.previous_response else "Instance Unavailable"
-        headers.append(("X-AppEngine-TaskPreviousResponse", str(task.previous_response)))
-        headers.append(("X-AppEngine-TaskRetryReason", reason))
-    return _with_key(headers, task)
-
-
-def _service_headers(prefix: str, task: Task) -> list[tuple[str, str]]:
-    return [
+def _service_headers(prefix: str, task: Task) -> Headers:
+    return (
         (prefix + "QueueName", task.queue[task.queue.rindex("/") + 1 :]),
         (prefix + "TaskName", task.task_id),
-        (prefix + "TaskRetryCount", str(task.dispatch_count)),
+        (prefix + "TaskRetryCount", str(task.dispatch_count - 1)),
         (prefix + "TaskExecutionCount", str(task.execution_count)),
         (prefix + "TaskETA", decimal_seconds(task.schedule_time)),
-    ]
+    )
 
 
-def _with_key(headers: list[tuple[str, str]], task: Task) -> Headers:
-    """Ours, unless the task's creator chose one: that one is never overwritten."""
-    if not any(name.lower() == "idempotency-key" for name, _ in headers):
-        headers.append(("Idempotency-Key", idempotency_key(task)))
-    return tuple(headers)
+def _http_retry_headers(task: Task) -> Headers:
+    if task.previous_response is None:
+        return ()
+    return (
+        ("X-CloudTasks-TaskPreviousResponse", str(task.previous_response)),
+        ("X-CloudTasks-TaskRetryReason", ""),
+    )
+
+
+def _app_engine_retry_headers(task: Task) -> Headers:
+    if task.previous_response is None:
+        return ()
+    return (
+        ("X-AppEngine-TaskPreviousResponse", str(task.previous_response)),
+        ("X-AppEngine-TaskRetryReason", "App Error" if task.previous_response else "Instance Unavailable"),
+    )

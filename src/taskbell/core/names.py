@@ -105,7 +105,8 @@ def chosen_task_id(name: str, parent: str) -> str:
         raise InvalidArgument(TASK_FORM)
     if queue != parent:
         raise InvalidArgument(
-            f"The queue name from request ('{parent}') must be the same as the queue name in the named task ('{queue}')."
+            f"The queue name from request ('{parent}') must be the same as "
+            f"the queue name in the named task ('{queue}')."
         )
     check_task_id(task_id)
     return task_id

@@ -60,7 +60,7 @@ class Throttle:
 
 
 def retry_after(text: str | None, now: Instant, cap: Span) -> Span:
-    """How long a Retry-After header asks to wait (RFC 9110 section 10.2.3), within 0 and `cap`; nonsense counts as 0."""
+    """How long a Retry-After header asks to wait (RFC 9110 section 10.2.3), from 0 to `cap`; nonsense counts as 0."""
     if not text:
         return 0
     text = text.strip()

@@ -34,9 +34,11 @@ _HOST_BAD = re.compile(r"[\s\x00-\x20\x7f\"<>\\^`{|}\[\]]|%(?![0-9A-Fa-f]{2})")
 _ESCAPE_BAD = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE)
 
+_PORT_NUMBER = r"(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+
 # A URL that needs no work at all; one match is all that most dispatches pay.
 _PLAIN = re.compile(
-    r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?"
+    rf"https?://[a-z0-9.-]+(?::{_PORT_NUMBER})?"
     rf"(?:/(?!\.|%2[eE])(?:[{_PCHAR}]|%[0-9A-Fa-f]{{2}})*)*"
     rf"(?:\?(?:[{_PCHAR.replace(chr(39), '')}/?]|%[0-9A-Fa-f]{{2}})*)?"
 )
@@ -83,6 +85,8 @@ def is_wire_ready(url: str) -> bool:
 
 def check_url(url: str, length_max: int = GOOGLE.url_length) -> None:
     """Refuse, as InvalidArgument, a URL that could never be sent."""
+    if len(url) <= length_max and is_wire_ready(url):
+        return
     _parse(url)
     length = len(_encoded(url, _URL_SAFE))
     if length > length_max:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -99,13 +99,12 @@ async def authorize(target: HttpTarget | AppEngineTarget, minter: Minter) -> str
 
 
 def address(task: Task, target: HttpTarget | AppEngineTarget, bearer: str | None) -> Request:
-    """The request of this attempt. The headers speak of the attempts before it, so they are built from those counts."""
-    before = replace(task, target=target, dispatch_count=task.dispatch_count - 1)
+    """The request of this attempt. `target` is the task's own with what its queue lays over it."""
     has_body = target.method in HTTP_BODY_METHODS
     return Request(
         method=target.method,
         url=target.url if isinstance(target, HttpTarget) else target.relative_uri,
-        headers=dispatch_headers(before, bearer),
+        headers=dispatch_headers(task, target.headers, bearer),
         body=target.body if has_body else None,
         deadline=task.dispatch_deadline or APP_ENGINE_DEADLINE,
     )
@@ -122,7 +121,7 @@ def judge(run: Run, outcome: Outcome, now: Instant) -> tuple[Task | None, Result
 
 
 async def settle(run: Run, retry: Task | None, using: Attempts) -> bool:
-    """Commit the outcome; while the store cannot take it, keep it and try again: forgetting it would repeat the work."""
+    """Commit the outcome; while the store cannot take it, try again: forgetting it would repeat the work."""
     while True:
         try:
             (was_applied,) = await using.engine.settle([Settlement(run.task, retry)], using.clock.now())

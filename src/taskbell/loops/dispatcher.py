@@ -188,9 +188,7 @@ class Dispatcher(Loop):
     async def _read_ahead(self, lane: Lane, reading: Reading) -> None:
         """Read the next window of a lane from the engine."""
         try:
-            tasks = await self._engine.due_tasks(
-                lane.queue.name, lane.horizon, self._window.tasks, self._window.bytes
-            )
+            tasks = await self._engine.due_tasks(lane.queue.name, lane.horizon, self._window.tasks, self._window.bytes)
         except TaskbellError as refusal:
             log.warning("read.refused", queue=lane.queue.name, reason=refusal.message)
             lane.abandon_reading(reading)

@@ -288,8 +288,8 @@ class Lane:
         self._waiting = self._only_held(self._waiting)
 
     def _only_held(self, keys: Iterable[DueKey]) -> list[DueKey]:
-        heap = sorted({key for key in keys if key.id in self._held and self._held[key.id].due_key == key})
-        return heap
+        """A heap of the keys that still stand; sorted is a heap."""
+        return sorted({key for key in keys if key.id in self._held and self._held[key.id].due_key == key})
 
     def _note_change(self, task_id: int) -> None:
         for reading in self._readings:

@@ -39,7 +39,7 @@ class AccessService:
         return etag_of(policy)
 
     async def held_permissions(self, resource: str, permissions: Sequence[str]) -> list[str]:
-        """Those of the permissions that the caller holds: all while callers are not checked; none on a missing queue."""
+        """What the caller holds of these: all, while callers are not checked; none on a missing queue."""
         names.check_queue_name(resource)
         try:
             await self._engine.queue(resource)

@@ -19,7 +19,7 @@ class Dispatch(Protocol):
         """These tasks were created."""
 
     def forget(self, task: Task) -> None:
-        """This task was deleted: no new attempt of it begins from now on."""
+        """A task was deleted: no new attempt of it begins from now on."""
 
     async def run(self, queue: str, read: Callable[[], Awaitable[Task]]) -> Task:
         """Dispatch now the task that `read` reads, whatever its queue's state; return it as just dispatched.
@@ -28,7 +28,7 @@ class Dispatch(Protocol):
         """
 
     def queue_changed(self, queue: Queue) -> None:
-        """This queue was created, or its state or configuration changed."""
+        """A queue was created, or its state or configuration changed."""
 
     def queue_purged(self, queue: Queue, through: int) -> None:
         """Tasks with ids up to `through` were purged."""

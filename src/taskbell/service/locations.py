@@ -23,7 +23,9 @@ class LocationService:
     async def ids(self, project: str) -> list[str]:
         """Configured locations first, then those in which the project has queues."""
         prefix = f"projects/{project}/locations/"
-        used = {q.name[len(prefix) :].split("/", 1)[0] for q in await self._engine.all_queues() if q.name.startswith(prefix)}
+        used = {
+            q.name[len(prefix) :].split("/", 1)[0] for q in await self._engine.all_queues() if q.name.startswith(prefix)
+        }
         return [*self._listed, *sorted(used.difference(self._listed))]
 
     async def kms_key(self, name: str) -> str:

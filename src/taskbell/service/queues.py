@@ -100,7 +100,7 @@ class QueueService:
         return await self._engine.queues(parent, after, limit)
 
     async def update(self, name: str, change: Callable[[Queue], Queue]) -> Queue:
-        """Create the queue if it is missing, then lay `change` over it; state and purge time are not a caller's to set."""
+        """Create the queue if it is missing, then lay `change` over it; state and purge time are not for callers."""
         names.check_queue_name(name)
 
         def changed(stored: Queue | None) -> Queue:

@@ -107,8 +107,9 @@ class TaskService:
         return await self._dispatch.run(queue, read)
 
     def _too_far(self, schedule_time: Instant) -> str:
+        text = rfc3339(schedule_time, _pacific_offset(schedule_time))
         return (
-            f"The Task.scheduleTime, {rfc3339(schedule_time, _pacific_offset(schedule_time))}, is too far in the future. "
+            f"The Task.scheduleTime, {text}, is too far in the future. "
             f"Schedule time must be no more than {span_text(self._limits.schedule_horizon)} in the future."
         )
 
@@ -118,13 +119,12 @@ def checked_target(target: Target, limits: Limits) -> Target:
     if isinstance(target, HttpTarget):
         check_url(target.url, limits.url_length)
         _check_payload("HttpRequest", target, HTTP_BODY_METHODS, limits)
-        return replace(target, headers=stored_http_headers(target.headers))
+        headers = stored_http_headers(target.headers)
+        return HttpTarget(target.url, target.method, headers, target.body, target.token)
     relative_uri = target.relative_uri or "/"
     check_relative_uri(relative_uri, limits.url_length)
     _check_payload("AppEngineHttpRequest", target, APP_ENGINE_BODY_METHODS, limits)
-    return replace(
-        target, relative_uri=relative_uri, headers=stored_app_engine_headers(target.headers, target.body)
-    )
+    return replace(target, relative_uri=relative_uri, headers=stored_app_engine_headers(target.headers, target.body))
 
 
 def _check_payload(kind: str, target: Target, body_methods: frozenset[str], limits: Limits) -> None:
