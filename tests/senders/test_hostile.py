@@ -27,6 +27,7 @@ from taskbell.testing.handler import (
     response,
     stall,
 )
+from tests.senders.listener import listening
 
 SHORT = 300 * MILLISECOND
 TIMEOUT = Outcome(failure=Failure.TIMEOUT, reason="the deadline passed")
@@ -91,14 +92,11 @@ async def test_a_connection_that_is_never_accepted_ends_at_the_deadline(sender: 
     """The deadline covers connecting: here TLS, with a peer that says nothing."""
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
+        while await reader.read(65536):
+            pass
 
-    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    assert await sender.send(post(f"https://127.0.0.1:{port}{path}")) == TIMEOUT
-    server.close()
-    await server.wait_closed()
+    async with listening(say_nothing) as port:
+        assert await sender.send(post(f"https://127.0.0.1:{port}{path}")) == TIMEOUT
 
 
 @pytest.mark.parametrize(
@@ -217,20 +215,12 @@ async def test_an_early_answer_is_seen(sender: HttpSender, handler: ScriptedHand
 
 async def test_a_handler_that_never_reads(sender: HttpSender, path: str) -> None:
     """Writing ends at the deadline too."""
-    release = asyncio.Event()
 
     async def read_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert isinstance(writer.transport, asyncio.ReadTransport)
-        writer.transport.pause_reading()
-        await release.wait()
-        writer.close()
+        await asyncio.Event().wait()
 
-    server = await asyncio.start_server(read_nothing, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    assert await sender.send(post(f"http://127.0.0.1:{port}{path}", b"x" * (16 << 20))) == TIMEOUT
-    release.set()
-    server.close()
-    await server.wait_closed()
+    async with listening(read_nothing) as port:
+        assert await sender.send(post(f"http://127.0.0.1:{port}{path}", b"x" * (16 << 20))) == TIMEOUT
 
 
 @pytest.mark.parametrize(

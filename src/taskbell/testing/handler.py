@@ -280,8 +280,12 @@ class ScriptedHandler:
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # The peer went away, or the test is over: both are what scripts are for.
         finally:
-            self._tasks.discard(task)
+            if self._closing.is_set():
+                writer.transport.abort()
             writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+            self._tasks.discard(task)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
         """One request; False when the connection is over."""
