@@ -21,22 +21,19 @@ from tests.clients.scenario import FINISHED, LOCATION, NO_QUEUE, NOT_FOUND
 from tests.support.receiver import Receiver
 from tests.support.server import ServerProcess
 
-PROJECT = "gcloud-user"
-PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
-QUEUE = f"{PARENT}/queues/errands"
-
 
 class Gcloud:
     """gcloud with a configuration folder of its own."""
 
-    def __init__(self, server: ServerProcess, folder: Path) -> None:
+    def __init__(self, server: ServerProcess, folder: Path, project: str) -> None:
         """Point it at the server, as a user would: through environment variables."""
+        self.parent = f"projects/{project}/locations/{LOCATION}"
         advice = "install the Google Cloud CLI from cloud.google.com/sdk or your system's packages."
         self._program = tool("gcloud", advice)
         self._environment = os.environ | {
             "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDTASKS": f"{server.url}/",
             "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-            "CLOUDSDK_CORE_PROJECT": PROJECT,
+            "CLOUDSDK_CORE_PROJECT": project,
             "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
             "CLOUDSDK_CONFIG": str(folder),
             # Nothing here may reach for the world outside.
@@ -71,9 +68,9 @@ class Gcloud:
 
 
 @pytest.fixture
-def gcloud(server: ServerProcess, tmp_path: Path) -> Gcloud:
-    """A gcloud that talks to the server."""
-    return Gcloud(server, tmp_path)
+def gcloud(server: ServerProcess, tmp_path: Path, request: pytest.FixtureRequest) -> Gcloud:
+    """A gcloud that talks to the server, in a project of its own."""
+    return Gcloud(server, tmp_path, project=request.node.name.replace("_", "-"))
 
 
 @pytest.mark.timeout(300)
@@ -82,7 +79,8 @@ def test_queues(gcloud: Gcloud) -> None:
     created = gcloud.ask("queues", "create", "errands", "--max-dispatches-per-second=10", "--max-attempts=5")
     rate_limits = {"maxDispatchesPerSecond": 10, "maxBurstSize": 10, "maxConcurrentDispatches": 1000}
     retry_config = {"maxAttempts": 5, "minBackoff": "0.100s", "maxBackoff": "3600s", "maxDoublings": 16}
-    wanted = {"name": QUEUE, "state": "RUNNING", "rateLimits": rate_limits, "retryConfig": retry_config}
+    name = f"{gcloud.parent}/queues/errands"
+    wanted = {"name": name, "state": "RUNNING", "rateLimits": rate_limits, "retryConfig": retry_config}
     # gcloud prints the queue for create only in some releases; what describe shows is what counts.
     assert created in (None, wanted)
     assert gcloud.ask("queues", "describe", "errands") == wanted
@@ -112,7 +110,7 @@ def test_queues(gcloud: Gcloud) -> None:
 def test_tasks(gcloud: Gcloud, receiver: Receiver) -> None:
     """HTTP tasks are created, listed, described in both views, run and deleted, and errors exit 1."""
     gcloud.ask("queues", "create", "parcels")
-    queue = f"{PARENT}/queues/parcels"
+    queue = f"{gcloud.parent}/queues/parcels"
     future = (dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     place = "--queue=parcels"
     body = "weight=3 kg & up; übergroß"
@@ -128,7 +126,8 @@ def test_tasks(gcloud: Gcloud, receiver: Receiver) -> None:
     request = {"url": f"{receiver.url}/gcloud/now", "httpMethod": "PUT", "headers": headers}
     full = {
         "name": f"{queue}/tasks/now-1",
-        "httpRequest": request | {"body": base64.b64encode(body.encode()).decode()},
+        # gcloud prints bytes in the alphabet for URLs, whichever the server used.
+        "httpRequest": request | {"body": base64.urlsafe_b64encode(body.encode()).decode()},
         "scheduleTime": future,
         "dispatchDeadline": "600s",
         "view": "FULL",
