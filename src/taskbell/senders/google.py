@@ -16,6 +16,7 @@ import google.auth
 from google.auth import impersonated_credentials
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
 from google.auth.transport.requests import Request as RequestsTransport
+from requests import RequestException
 
 from taskbell.clock import Clock
 from taskbell.core.instant import SECOND, Instant, Span
@@ -78,10 +79,7 @@ class GoogleTokens:
         return await self._token(("id", email, audience), lambda source: _id_credentials(source, email, audience))
 
     async def _token(self, key: tuple[str, ...], make: Callable[[Any], _Credentials]) -> str:
-        kept = self._kept.setdefault(key, _Kept())
-        self._kept.move_to_end(key)
-        if len(self._kept) > _KEPT_MAX:
-            self._kept.popitem(last=False)
+        kept = self._keep(key)
         async with kept.lock:
             if kept.credentials is None:
                 kept.credentials = make(await self._own())
@@ -90,12 +88,20 @@ class GoogleTokens:
             assert kept.credentials.token is not None
             return kept.credentials.token
 
+    def _keep(self, key: tuple[str, ...]) -> _Kept:
+        """The entry for a key, now the youngest; the oldest goes when there are too many."""
+        kept = self._kept.setdefault(key, _Kept())
+        self._kept.move_to_end(key)
+        if len(self._kept) > _KEPT_MAX:
+            self._kept.popitem(last=False)
+        return kept
+
     async def _refresh(self, credentials: _Credentials, email: str) -> None:
         if self._transport is None:
             self._transport = RequestsTransport()
         try:
             await asyncio.to_thread(credentials.refresh, self._transport)
-        except TransportError:
+        except (TransportError, RequestException):
             raise TokenUnavailableError("Google's IAM Credentials API cannot be reached") from None
         except GoogleAuthError:
             # The error's text may hold IAM's whole answer; the log gets what an operator can act on.
