@@ -45,7 +45,7 @@ PEER = Peer(
         "Emulator: in memory (nothing survives it), 24 queues, so 24 dispatching threads",
         "Producer: one process, CreateTask over gRPC one task a call, 64 in flight",
     ),
-    about=350,
+    about=700,
     install=install,
     broker=broker,
     worker=lambda place, address: command("worker", place, address),
