@@ -76,20 +76,27 @@ ON CONFLICT (queue_id, name) DO UPDATE SET expire_time = max(expire_time, exclud
 
 -- name: due_page
 -- The next tasks of a queue in the order of their due keys; bodies up to :inline_bytes as hex, longer ones null.
+-- Two ranges of the index instead of one comparison of pairs, which would walk over all tasks of the same schedule time.
 SELECT
     (SELECT generation FROM queues WHERE name = :queue) AS generation,
     (
         SELECT json_group_array(json_array(
-            id, name, schedule_time, create_time, dispatch_count, response_count, execution_count,
+            tasks.id, name, tasks.schedule_time, create_time, dispatch_count, response_count, execution_count,
             first_dispatch_time, previous_response, json(last_attempt), json(request), length(body),
             CASE WHEN length(body) <= :inline_bytes THEN hex(body) END
-        )) FROM (
-            SELECT * FROM tasks
+        ))
+        FROM (
+            SELECT schedule_time, id FROM tasks
             WHERE generation = (SELECT generation FROM queues WHERE name = :queue)
-                AND (schedule_time, id) > (:schedule_time, :id)
+                AND schedule_time = :schedule_time AND id > :id
+            UNION ALL
+            SELECT schedule_time, id FROM tasks
+            WHERE generation = (SELECT generation FROM queues WHERE name = :queue)
+                AND schedule_time > :schedule_time
             ORDER BY schedule_time, id
             LIMIT :limit
-        )
+        ) AS due
+        CROSS JOIN tasks ON tasks.id = due.id
     ) AS page
 
 -- name: body
@@ -228,8 +235,9 @@ DELETE FROM tasks WHERE id IN (SELECT value FROM json_each(?))
 DELETE FROM retired_generations WHERE generation = ?
 
 -- name: delete_ended_tombstones
-DELETE FROM tombstones WHERE (queue_id, name) IN (
-    SELECT queue_id, name FROM tombstones WHERE expire_time <= ? ORDER BY expire_time LIMIT ?
+-- The pair stands in this order because SQLite then looks each one up; the other way round it scans the queue's.
+DELETE FROM tombstones WHERE (name, queue_id) IN (
+    SELECT name, queue_id FROM tombstones WHERE expire_time <= ? ORDER BY expire_time LIMIT ?
 )
 
 -- name: delete_ended_queue_tombstones
