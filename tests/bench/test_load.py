@@ -16,7 +16,7 @@ traffic: 39.58KB (40532) total, 1.09KB (1118) headers (space savings 95.46%), 32
 
 
 def test_a_message_is_framed_with_its_length() -> None:
-    """gRPC over HTTP/2: one byte that says not compressed, four of length, the message."""
+    """A byte that says not compressed, four bytes of length, the message."""
     assert frame(b"abc") == b"\0\0\0\0\3abc"
 
 
