@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from urllib.parse import SplitResult, urlsplit
 
 from taskbell.core.target import Headers, HttpOverride, HttpTarget
+
+# Parts as RFC 3986 (appendix B) splits them. urllib's own split drops line breaks and refuses some hosts; what a task
+# was created with must come through here as it is.
+_PARTS = re.compile(
+    r"(?P<scheme>[^:/?#]+)://(?P<userinfo>[^/?#]*@)?(?P<host>\[[^]/?#]*]|[^:/?#]*)(?::(?P<port>[^/?#]*))?"
+    r"(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?",
+    re.DOTALL,
+)
 
 
 def overridden(target: HttpTarget, override: HttpOverride) -> HttpTarget:
@@ -24,35 +32,22 @@ def _url(url: str, override: HttpOverride) -> str:
 
     Scheme and host are always there in a task's URL, so under IF_NOT_EXISTS only port, path and query matter.
     """
-    parts = urlsplit(url)
+    parts = _PARTS.match(url)
+    assert parts is not None, "a task's URL was checked when the task was created"
     only_missing = bool(override.if_not_exists)
-    host, port, userinfo = _host_of(parts), _port_of(parts), parts.netloc.rpartition("@")[0]
-    scheme = parts.scheme
-    path, query = parts.path, parts.query
+    scheme, host, port = parts["scheme"].lower(), parts["host"], parts["port"] or ""
+    path, query = parts["path"], parts["query"] or ""
     if not only_missing:
         scheme = override.scheme or scheme
         host = override.host or host
     if override.port is not None and not (only_missing and port):
         port = str(override.port) if override.port else ""
-    if override.path is not None and not (only_missing and path not in ("", "/")):
+    if override.path is not None and not (only_missing and path not in {"", "/"}):
         path = override.path if not override.path or override.path.startswith("/") else "/" + override.path
     if override.query is not None and not (only_missing and query):
         query = override.query
-    netloc = (userinfo + "@" if userinfo else "") + host + (":" + port if port else "")
-    return f"{scheme.lower()}://{netloc}{path}" + (f"?{query}" if query else "")
-
-
-def _host_of(parts: SplitResult) -> str:
-    """The host as written, IPv6 literals with their brackets."""
-    hostport = parts.netloc.rpartition("@")[2]
-    if hostport.startswith("["):
-        return hostport[: hostport.index("]") + 1] if "]" in hostport else hostport
-    return hostport.partition(":")[0]
-
-
-def _port_of(parts: SplitResult) -> str:
-    hostport = parts.netloc.rpartition("@")[2]
-    return hostport[len(_host_of(parts)) :].removeprefix(":")
+    authority = (parts["userinfo"] or "") + host + (":" + port if port else "")
+    return f"{scheme}://{authority}{path}" + (f"?{query}" if query else "")
 
 
 def _headers(headers: Headers, override: HttpOverride) -> Headers:
