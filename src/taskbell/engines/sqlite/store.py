@@ -77,6 +77,9 @@ def open_store(path: str) -> sqlite3.Connection:
         connection = connect_writer(path)
         try:
             migrate(connection, path)
+            # A file that may only be read opens without complaint; asking for the right to write tells.
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
         except BaseException:
             connection.close()
             raise
