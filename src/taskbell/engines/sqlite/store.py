@@ -77,8 +77,9 @@ def open_store(path: str) -> sqlite3.Connection:
         connection = connect_writer(path)
         try:
             migrate(connection, path)
-            # A file that may only be read opens without complaint; asking for the right to write tells.
+            # A file that may only be read opens without complaint, and a write that is taken back tells.
             connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA user_version = {len(migrations())}")
             connection.execute("ROLLBACK")
         except BaseException:
             connection.close()
