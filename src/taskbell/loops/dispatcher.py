@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
@@ -79,20 +80,27 @@ class Dispatcher(Loop):
     async def run(self, queue: str, read: Callable[[], Awaitable[Task]]) -> Task:
         """Begin an attempt now, past bucket, slots and pause."""
         lane = self._lane(queue)
+        task = None
+        while task is None:
+            task = await self._current_state(lane, read)
+        if lane.is_purged(task.id) or self._lanes.get(queue) is not lane:
+            raise NotFound(REQUESTED_ENTITY_NOT_FOUND)
+        if self._is_draining:
+            raise Unavailable("The server is shutting down.")
+        now = self._now()
+        return self._begin(lane, replace(task, schedule_time=min(task.schedule_time, now)), now, forced=True)
+
+    async def _current_state(self, lane: Lane, read: Callable[[], Awaitable[Task]]) -> Task | None:
+        """The newest state of the task that `read` finds, or None where it changed meanwhile and must be read again."""
         reading = lane.begin_reading()
         try:
             task = await read()
         finally:
             lane.abandon_reading(reading)
+            # The lane may have waited for this to end before it reads ahead.
+            self._touch(lane.queue.name)
         known = lane.known(task.id) or reading.arrivals.get(task.id)
-        is_gone = known is None and task.id in reading.changed
-        if is_gone or lane.is_purged(task.id) or self._lanes.get(queue) is not lane:
-            raise NotFound(REQUESTED_ENTITY_NOT_FOUND)
-        if self._is_draining:
-            raise Unavailable("The server is shutting down.")
-        task = known or task
-        now = self._now()
-        return self._begin(lane, replace(task, schedule_time=min(task.schedule_time, now)), now, forced=True)
+        return task if known is None and task.id not in reading.changed else known
 
     def queue_changed(self, queue: Queue) -> None:
         """A queue is new, or its state or configuration is."""
@@ -118,7 +126,7 @@ class Dispatcher(Loop):
         """The task as its attempt that is out left it."""
         lane = self._lanes.get(task.queue)
         running = lane.running.get(task.id) if lane is not None else None
-        if running is None:
+        if running is None or running.dispatch_count <= task.dispatch_count:
             return task
         return replace(
             task,
@@ -133,9 +141,11 @@ class Dispatcher(Loop):
         """Begin every attempt that may begin, start the reads that lanes want, and say when to look again."""
         now, monotonic = self._now(), self.clock.monotonic()
         while self._timers and self._timers[0][0] <= monotonic:
-            _, name = heapq.heappop(self._timers)
-            self._timer_of.pop(name, None)
-            self._dirty.add(name)
+            time, name = heapq.heappop(self._timers)
+            # A timer that an earlier one has replaced means nothing any more.
+            if self._timer_of.get(name) == time:
+                del self._timer_of[name]
+                self._dirty.add(name)
         dirty, self._dirty = self._dirty, set()
         for name in dirty:
             lane = self._lanes.get(name)
@@ -240,8 +250,8 @@ class Dispatcher(Loop):
             self._timer_of[name] = monotonic
             heapq.heappush(self._timers, (monotonic, name))
 
-    def _start(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._attempts.add(task)
         task.add_done_callback(self._done)
 
