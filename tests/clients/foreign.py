@@ -41,8 +41,8 @@ def play_node(transport: str, given: Given, facts: dict[str, Any]) -> None:
     _play([node, "scenario.mjs", transport, given.as_json()], NODE, facts)
 
 
-def play_go(given: Given, facts: dict[str, Any]) -> None:
-    """Build the Go driver (quick when the build cache is warm) and play the scenario with it."""
+def play_go(transport: str, given: Given, facts: dict[str, Any]) -> None:
+    """Build the Go driver (quick when the build cache is warm) and play the scenario over "grpc" or "rest"."""
     go = tool("go", "install Go 1.26 or newer from your system's packages or go.dev.")
     built = GO / "build"
     built.mkdir(exist_ok=True)
@@ -50,7 +50,7 @@ def play_go(given: Given, facts: dict[str, Any]) -> None:
     environment = os.environ | {"GOFLAGS": "-mod=mod -buildvcs=false"}
     with _alone(built):
         _run([go, "build", "-o", str(program), "."], GO, BUILD_TIMEOUT, environment)
-    _play([str(program), given.as_json()], GO, facts)
+    _play([str(program), transport, given.as_json()], GO, facts)
 
 
 def install_node_modules() -> str:

@@ -21,7 +21,8 @@ CLIENTS: dict[str, Player] = {
     "python-discovery": discovery.play,
     "node-grpc": lambda given, facts: foreign.play_node("grpc", given, facts),
     "node-rest": lambda given, facts: foreign.play_node("rest", given, facts),
-    "go-grpc": foreign.play_go,
+    "go-grpc": lambda given, facts: foreign.play_go("grpc", given, facts),
+    "go-rest": lambda given, facts: foreign.play_go("rest", given, facts),
 }
 # The Node client has neither batches nor the encryption key in its v2 surface.
 _NODE_LACKS = {"get_cmek_config", "update_cmek_config", "get_cmek_config_again"} | {

@@ -1,7 +1,7 @@
 // Command scenario drives Google's Go client for Cloud Tasks through the scenario of tests/clients/scenario.py.
 //
-// It takes what it is given as one JSON argument, and prints one JSON line for each step: the step's name and what the
-// client saw. Judging is the business of the Python test that runs it.
+// Its arguments are "grpc" or "rest" and what it is given as one JSON value; it prints one JSON line for each step: the
+// step's name and what the client saw. Judging is the business of the Python test that runs it.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 	cloudtasks "cloud.google.com/go/cloudtasks/apiv2"
 	"cloud.google.com/go/cloudtasks/apiv2/cloudtaskspb"
 	"cloud.google.com/go/iam/apiv1/iampb"
+	"google.golang.org/api/googleapi"
 	"google.golang.org/api/iterator"
 	"google.golang.org/api/option"
 	"google.golang.org/genproto/googleapis/cloud/location"
@@ -71,12 +72,20 @@ var codeNames = map[codes.Code]string{
 	codes.AlreadyExists: "ALREADY_EXISTS", codes.FailedPrecondition: "FAILED_PRECONDITION", codes.Aborted: "ABORTED",
 }
 
+// Over gRPC the client's error carries a status; over REST it carries Google's error body.
 func refusal(err error) Fact {
-	answer, known := status.FromError(err)
-	var wrapped interface{ GRPCStatus() *status.Status }
-	if !known && errors.As(err, &wrapped) {
-		answer = wrapped.GRPCStatus()
+	if err == nil {
+		return Fact{"code": "OK", "message": ""}
 	}
+	var rest *googleapi.Error
+	if errors.As(err, &rest) {
+		var answer struct {
+			Error struct{ Status, Message string }
+		}
+		check(json.Unmarshal([]byte(rest.Body), &answer))
+		return Fact{"code": answer.Error.Status, "message": answer.Error.Message}
+	}
+	answer := status.Convert(errors.Unwrap(err))
 	name, known := codeNames[answer.Code()]
 	if !known {
 		name = answer.Code().String()
@@ -304,14 +313,21 @@ func ending() {
 		Parent: given.Parent, Queue: &cloudtaskspb.Queue{Name: queueName()}})))
 }
 
+func connect(transport string) (*cloudtasks.Client, error) {
+	address := fmt.Sprintf("%s:%d", given.Host, given.Port)
+	if transport == "rest" {
+		return cloudtasks.NewRESTClient(ctx, option.WithEndpoint("http://"+address), option.WithoutAuthentication())
+	}
+	return cloudtasks.NewClient(ctx, option.WithEndpoint(address), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+}
+
 func main() {
-	check(json.Unmarshal([]byte(os.Args[1]), &given))
+	check(json.Unmarshal([]byte(os.Args[2]), &given))
 	bounded, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ctx = bounded
-	client = must(cloudtasks.NewClient(ctx,
-		option.WithEndpoint(fmt.Sprintf("%s:%d", given.Host, given.Port)), option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))))
+	client = must(connect(os.Args[1]))
 	defer client.Close()
 	queues()
 	tasks()
