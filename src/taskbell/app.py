@@ -7,10 +7,13 @@ that `cli/serving.py` handed over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import logging
 import os
 import sys
 from collections.abc import Callable
+from typing import TextIO, cast
 
 import structlog
 
@@ -187,6 +190,24 @@ def log_failed_attempt(event: AttemptFinished) -> None:
         log_attempt(event)
 
 
+class Forgiving(io.TextIOBase):
+    """A stream whose reader may go away or whose disk may fill: a line that cannot be written is lost, nothing else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what can be written."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what can be flushed."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 def configure_logging(settings: Settings) -> None:
     """Structured lines on stderr."""
     rendering: list[structlog.typing.Processor] = (
@@ -201,7 +222,7 @@ def configure_logging(settings: Settings) -> None:
             *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, settings.log_level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", Forgiving(sys.stderr))),
         cache_logger_on_first_use=True,
     )
 

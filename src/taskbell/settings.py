@@ -257,9 +257,9 @@ def _parsed(key: str, text: str, source: str) -> Any:
         raise SettingError(f"{source} is {text!r}: {reason}") from None
 
 
-def hand_over(settings: Settings) -> dict[str, str]:
-    """The environment variable that carries settings into the server process."""
-    return {HANDOVER: json.dumps(asdict(settings))}
+def hand_over(settings: Settings, more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the server process: this one's, `more`, and the settings."""
+    return {**os.environ, **more, HANDOVER: json.dumps(asdict(settings))}
 
 
 def taken_over() -> Settings:

@@ -58,7 +58,6 @@ def chosen_server(settings: Settings) -> str:
 def serve(settings: Settings, server: str) -> None:
     """Serve until a signal ends it. With pyvoy this does not return."""
     raise_open_files()
-    os.environ.update(hand_over(settings))
     if server == "pyvoy":
         become_envoy(settings)
     asyncio_run(serve_hypercorn(settings))
@@ -96,7 +95,7 @@ def become_envoy(settings: Settings) -> NoReturn:
     ]
     arguments += ["--concurrency", "1"]
     os.execve(  # noqa: S606 - becoming Envoy is the point
-        envoy, [envoy, *arguments], {**os.environ, **get_envoy_environ()}
+        envoy, [envoy, *arguments], hand_over(settings, get_envoy_environ())
     )
 
 
