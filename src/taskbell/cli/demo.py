@@ -27,8 +27,8 @@ from taskbell.cli.demo_server import ServerChild, ServerFailedError, free_port
 from taskbell.core.instant import SECOND
 
 PARENT = "projects/demo/locations/us-central1"
-CREATE_SECONDS = 4.0
-"""How long the creates are spread over, so that there is a middle to kill the server in."""
+CREATES_PER_SECOND = 75
+"""Slow enough that there is a middle to kill the server in."""
 DISPATCH_SECONDS = 6.0
 """How long the queue's rate spreads the dispatches over; longer, so that tasks wait when the server is killed."""
 FINISH_SECONDS = 20.0
@@ -177,7 +177,7 @@ class _Demo:
                         raise
                     self._ledger.unanswered.add(ticket)
                     time.sleep(0.1)
-                due = began + CREATE_SECONDS * len(self._ledger.acknowledged) / self._count
+                due = began + len(self._ledger.acknowledged) / CREATES_PER_SECOND
                 time.sleep(max(0.0, due - time.monotonic()))
         except Exception as error:  # noqa: BLE001 - a thread's error is told by the main thread
             self._failed_create.append(error)
