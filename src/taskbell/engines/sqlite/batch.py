@@ -105,16 +105,13 @@ class Batch:
             self.execute("insert_tombstones", json.dumps(rows))
 
     def _touch(self, task_id: int, name: tuple[str, str] | None) -> None:
-        numbered = None if name is None else numbered_id(name[1])
+        """Flush first if the id or the name was collected already, or the number of the task that this name hides."""
         ids = self._touched_ids
-        if task_id in ids or numbered in ids or (name is not None and name in self._touched_names):
+        if task_id in ids or (name is not None and (name in self._touched_names or numbered_id(name[1]) in ids)):
             self.flush()
         ids.add(task_id)
         if name is not None:
             self._touched_names.add(name)
-            if numbered is not None:
-                # A task without a name answers to the number of its id, so the two must not pass each other.
-                ids.add(numbered)
 
     def _refuse_taken_names(self) -> None:
         named, self._new_named = self._new_named, []
