@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskbell.core.errors import InvalidArgument
-from taskbell.core.url import check_url, is_wire_ready, wire_url
+from taskbell.core.url import check_relative_uri, check_url, is_wire_ready, wire_url
 
 NO_SCHEME = "HttpTarget.url must start with 'http://' or 'https://'."
 NO_HOST = "HttpRequest.url has no host."
@@ -171,6 +171,10 @@ def test_a_bad_escape_cannot_be_sent(url: str) -> None:
         ("http://h:8080/a/b?c=d", True),
         ("https://a-b.example/x%20y?z=%C3%A9", True),
         ("http://h/.well-known/x", False),
+        ("http://h/?a=%20%zz", False),
+        ("http://h/a%2", False),
+        ("http://h:65536/", False),
+        ("http://h:65535/?a=/b?c", True),
         ("http://h/a/../b", False),
         ("http://h/%2e%2e/b", False),
         ("http://h/?'", False),
@@ -188,3 +192,26 @@ def test_a_bad_escape_cannot_be_sent(url: str) -> None:
 def test_most_urls_need_no_work(url: str, expected: bool) -> None:  # noqa: FBT001 - a table column.
     """Those that do are looked at more closely."""
     assert is_wire_ready(url) is expected
+
+
+@pytest.mark.parametrize(
+    ("uri", "text"),
+    [
+        ("/", None),
+        ("/tasks/x?y=z", None),
+        ("/%zz", None),
+        ("", "AppEngineHttpRequest.relativeUri must begin with '/'."),
+        ("tasks/x", "AppEngineHttpRequest.relativeUri must begin with '/'."),
+        ("http://h/x", "AppEngineHttpRequest.relativeUri must begin with '/'."),
+        ("/a b", "AppEngineHttpRequest.relativeUri must not contain spaces."),
+        ("/" + "a" * 2083, "AppEngineHttpRequest.relativeUri is too long: 2083 characters are allowed."),
+    ],
+)
+def test_relative_uris(uri: str, text: str | None) -> None:
+    """A path and a query, and nothing before them."""
+    if text is None:
+        check_relative_uri(uri)
+        return
+    with pytest.raises(InvalidArgument) as refused:
+        check_relative_uri(uri)
+    assert refused.value.message == text

@@ -77,7 +77,7 @@ async def test_slow_handlers_end_at_the_deadline(
     handler.script(path, answer)
     start = time.monotonic()
     assert await sender.send(post(handler.url + path)) == TIMEOUT
-    assert 0.29 < time.monotonic() - start < 1.5
+    assert 0.29 < time.monotonic() - start < 5
 
 
 async def test_a_slow_answer_within_the_deadline_counts(
@@ -184,8 +184,8 @@ async def test_an_endless_body_is_cut_off_at_once(
     handler.script(path, Answer(act))
     start = time.monotonic()
     assert await sender.send(post(handler.url + path, deadline=60 * SECOND)) == Outcome(status=200)
-    await asyncio.wait_for(ended.wait(), 5)
-    assert time.monotonic() - start < 5
+    await asyncio.wait_for(ended.wait(), 20)
+    assert time.monotonic() - start < 20
 
 
 async def test_endless_interim_answers(sender: HttpSender, handler: ScriptedHandler, path: str) -> None:

@@ -36,11 +36,14 @@ _DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE)
 
 _PORT_NUMBER = r"(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 
-# A URL that needs no work at all; one match is all that most dispatches pay.
+# A URL that needs no work at all; one match is all that most tasks pay. Escapes stand outside the repeated classes,
+# because an alternative for each character takes four times as long.
+_PLAIN_PATH = rf"[{_PCHAR}/]*"
+_PLAIN_QUERY = rf"[{_PCHAR.replace(chr(39), '')}/?]*"
 _PLAIN = re.compile(
     rf"https?://[a-z0-9.-]+(?::{_PORT_NUMBER})?"
-    rf"(?:/(?!\.|%2[eE])(?:[{_PCHAR}]|%[0-9A-Fa-f]{{2}})*)*"
-    rf"(?:\?(?:[{_PCHAR.replace(chr(39), '')}/?]|%[0-9A-Fa-f]{{2}})*)?"
+    rf"(?:/{_PLAIN_PATH}(?:%[0-9A-Fa-f]{{2}}{_PLAIN_PATH})*)?"
+    rf"(?:\?{_PLAIN_QUERY}(?:%[0-9A-Fa-f]{{2}}{_PLAIN_QUERY})*)?"
 )
 
 _PORTS = {"http": 80, "https": 443}
@@ -72,15 +75,13 @@ class WireUrl:
         """The whole URL without credentials and fragment."""
         return f"{self.scheme}://{self.authority}{self.target}"
 
-    @property
-    def dial_port(self) -> int:
-        """The port to connect to."""
-        return _PORTS[self.scheme] if self.port is None else self.port
-
 
 def is_wire_ready(url: str) -> bool:
-    """Whether a URL may be handed to the client as it is: nothing to encode, nothing that it would rewrite."""
-    return _PLAIN.fullmatch(url) is not None
+    """Whether a URL may be handed to the client as it is: nothing to encode, nothing that it would rewrite.
+
+    Some that could be are not (`/.well-known`): they only take the longer way.
+    """
+    return "/." not in url and "/%2" not in url and _PLAIN.fullmatch(url) is not None
 
 
 def check_url(url: str, length_max: int = GOOGLE.url_length) -> None:

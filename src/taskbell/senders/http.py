@@ -20,6 +20,7 @@ when the answer is there or the deadline has passed, at the latest with the proc
 
 from __future__ import annotations
 
+import functools
 import re
 from datetime import timedelta
 from typing import Final
@@ -29,6 +30,7 @@ from pyreqwest.exceptions import BuilderError, DetailedPyreqwestError, Pyreqwest
 from pyreqwest.response import Response
 
 from taskbell.core.errors import InvalidArgument
+from taskbell.core.instant import Span
 from taskbell.core.url import is_wire_ready, wire_url
 from taskbell.sender import Failure, Outcome, Request
 from taskbell.senders.direct import BODY_CAP, DirectClient, authorized
@@ -107,7 +109,7 @@ class HttpSender:
         if body is not None and not body:
             headers = (*headers, ("Content-Length", "0"))
         try:
-            builder = builder.headers(headers).timeout(timedelta(microseconds=request.deadline))
+            builder = builder.headers(headers).timeout(_timeout(request.deadline))
         except ValueError:
             # The error's text quotes the header, which may be a secret.
             return Outcome(failure=Failure.UNSENDABLE, reason="a header is not valid in HTTP")
@@ -122,6 +124,12 @@ class HttpSender:
         except PyreqwestError as error:
             return _failed(error)
         return _outcome(response)
+
+
+@functools.lru_cache(maxsize=256)
+def _timeout(deadline: Span) -> timedelta:
+    """Most tasks share a few deadlines."""
+    return timedelta(microseconds=deadline)
 
 
 def _is_short(response: Response) -> bool:
