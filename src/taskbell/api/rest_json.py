@@ -65,8 +65,10 @@ def json_object(body: bytes) -> dict[str, Any]:
         raise InvalidArgument(f"{RECEIVED} It is not valid UTF-8.") from None
     except RecursionError:
         raise InvalidArgument(f"{RECEIVED} It is nested too deeply.") from None
-    except ValueError as fault:  # Also numbers of absurd length, which are no JSONDecodeError.
+    except json.JSONDecodeError as fault:
         raise InvalidArgument(f"{RECEIVED} {fault}.") from None
+    except ValueError:
+        raise InvalidArgument(f"{RECEIVED} A number has too many digits.") from None
     if not isinstance(value, dict):
         raise InvalidArgument(f'{RECEIVED} Unknown name "": Root element must be a message.')
     return value
@@ -216,11 +218,14 @@ def _bytes(_: FieldDescriptor, item: Any) -> bytes:
     """Base64 in either alphabet, padded or not."""
     if not isinstance(item, str):
         raise _RefusedError
-    padding = "" if item.endswith("=") else "=" * (-len(item) % 4)
+    digits = item.rstrip("=")
+    padding = -len(digits) % 4
     try:
-        return binascii.a2b_base64(item.translate(_STANDARD_ALPHABET) + padding, strict_mode=True)
+        if len(item) - len(digits) in (0, padding):
+            return binascii.a2b_base64(digits.translate(_STANDARD_ALPHABET) + "=" * padding, strict_mode=True)
     except ValueError:
-        raise _RefusedError(f"Base64 decoding failed for {_shown(item)}") from None
+        pass  # Refused as wrong padding is.
+    raise _RefusedError(f"Base64 decoding failed for {_shown(item)}")
 
 
 def _bool(_: FieldDescriptor, item: Any) -> bool:
@@ -334,7 +339,8 @@ def _fill_by_protobuf(message: Any, value: Any, path: str, faults: Faults) -> No
     """Any, Struct and wrappers: they have no field whose path could be named."""
     try:
         json_format.ParseDict(value, message)
-    except (json_format.ParseError, RecursionError):
+    except (json_format.ParseError, AttributeError, TypeError, ValueError, RecursionError):
+        # It looks into values before it has checked what they are.
         faults.invalid(path, kind_of(message.DESCRIPTOR), _shown(value))
 
 
@@ -343,12 +349,12 @@ _WELL_KNOWN: dict[str, Callable[[Any, Any, str, Faults], None]] = {
     "google.protobuf.Duration": _fill_duration,
     "google.protobuf.FieldMask": _fill_mask,
 }
-_UPPER = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_UPPER = re.compile("[A-Z]")
 
 
 def snake(text: str) -> str:
     """A mask's path in proto names, whichever case it came in."""
-    return _UPPER.sub(lambda match: "_" + match[1].lower(), text)
+    return _UPPER.sub(lambda match: "_" + match[0].lower(), text)
 
 
 def kind_of(what: FieldDescriptor | Descriptor) -> str:
