@@ -20,7 +20,7 @@ from taskbell.api.errors import HTTP_STATUS, rest_body
 from taskbell.api.methods import Method
 from taskbell.api.rest_fields import selected, selection_of
 from taskbell.api.rest_json import Faults, fields_of, fill, json_object, set_field
-from taskbell.api.rest_query import Query, bind, query_of
+from taskbell.api.rest_query import bind, query_of
 from taskbell.api.rest_routes import Binding, Routes
 from taskbell.core.errors import Internal, InvalidArgument, PermissionDenied, TaskbellError
 from taskbell.service.services import Services
@@ -81,65 +81,69 @@ class RestAdapter:
                 headers.append((b"allow", ", ".join([*verbs, "OPTIONS"]).encode()))
                 return b""
         refuse_foreign_origin(verb, request_headers)
-        query, payload = scope.get("query_string", b""), None
-        if verb == "POST" and request_headers.get("x-http-method-override", "").upper() == "GET":
-            # How googleapiclient sends a GET whose address would be too long: its query as a form.
-            payload = await self._body(scope, receive, request_headers)
-            verb, query = "GET", b"&".join(filter(None, (query, payload)))
-        method, bindings = self._routes.find("GET" if verb == "HEAD" else verb, path)
-        if payload is None:
-            payload = await self._body(scope, receive, request_headers)
-            if method.body and payload:
-                refuse_form(request_headers)
+        # How googleapiclient sends a GET whose address would be too long: as a POST with the query as a form.
+        is_disguised = verb == "POST" and request_headers.get("x-http-method-override", "").upper() == "GET"
+        method, bindings = self._routes.find("GET" if is_disguised or verb == "HEAD" else verb, path)
+        # Read even where it is ignored, so that the connection can carry the next request.
+        body = await read_body(scope, receive, self._max_request_bytes)
+        query, payload = scope.get("query_string", b""), b""
+        if is_disguised:
+            query = b"&".join(filter(None, (query, inflated(body, request_headers, self._max_request_bytes))))
+        elif method.body and body:
+            refuse_form(request_headers)
+            payload = inflated(body, request_headers, self._max_request_bytes)
         wanted = query_of(query)
         selection = selection_of(wanted.selection, method.response.DESCRIPTOR) if wanted.selection else None
-        request = request_of(method, bindings, wanted, payload)
+        request = request_of(method, bindings, wanted.parameters, payload)
         assert method.handler is not None, "a row without a handler was refused when it was looked up"
         response = await method.handler(self._services, request, method.response())
         answer = json_format.MessageToDict(response, use_integers_for_enums=wanted.enums_as_integers)
         return _json(answer if selection is None else selected(answer, selection), pretty=wanted.pretty)
 
-    async def _body(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> bytes:
-        """The request's body, inflated where it came compressed. The limit holds before and after."""
-        body = await read_body(scope, receive, self._max_request_bytes)
-        encoding = headers.get("content-encoding", "identity").strip().lower()
-        if encoding in ("identity", "") or not body:
-            return body
-        if encoding not in ("gzip", "x-gzip"):
-            raise InvalidArgument(f"The Content-Encoding {encoding!r} is not supported: use gzip.")
-        inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        try:
-            inflated = inflater.decompress(body, self._max_request_bytes + 1)
-        except zlib.error:
-            raise InvalidArgument("The body is not valid gzip.") from None
-        if len(inflated) > self._max_request_bytes:
-            raise TooLargeError
-        if not inflater.eof or inflater.unused_data:
-            raise InvalidArgument("The body is not one whole gzip stream.")
-        return inflated
 
-
-def request_of(method: Method, bindings: Sequence[Binding], query: Query, payload: bytes) -> Any:
-    """The request message: query first, then the body, and the path over both."""
+def request_of(
+    method: Method, bindings: Sequence[Binding], parameters: Sequence[tuple[str, str]], payload: bytes
+) -> Any:
+    """The request message: what the body holds, what the query adds, and the path over both."""
     request = method.request()
-    by_path = {binding.field[0] for binding in bindings}
-    bind(request, query.parameters, by_path if method.body in ("", "*") else {*by_path, method.body})
+    value = json_object(payload) if method.body and payload.strip() else {}
+    bound = {binding.field[0] for binding in bindings}
     faults = Faults()
-    if method.body and payload.strip():
-        value = json_object(payload)
-        if method.body == "*":
-            fill(request, value, "", faults)
-        else:
-            set_field(request, request.DESCRIPTOR.fields_by_name[method.body], value, method.body, faults)
-        faults.check()
+    if method.body == "*":
+        fill(request, value, "", faults)
+        bound.update(field.name for field, _ in request.ListFields())
+    elif method.body:
+        bound.add(method.body)
+        if payload.strip():
+            set_field(request, fields_of(request.DESCRIPTOR)[method.body], value, method.body, faults)
+    faults.check()
+    bind(request, parameters, bound)
     for binding in bindings:
         *steps, last = binding.field
         owner = request
         for step in steps:
             owner = getattr(owner, step)
-        set_field(owner, fields_of(owner.DESCRIPTOR)[last], binding.value, ".".join(binding.field), faults)
-    faults.check()
+        setattr(owner, last, binding.value)
     return request
+
+
+def inflated(body: bytes, headers: dict[str, str], max_bytes: int) -> bytes:
+    """A body as it was before it was compressed; the limit holds for that too."""
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("identity", "") or not body:
+        return body
+    if encoding not in ("gzip", "x-gzip"):
+        raise InvalidArgument(f"The Content-Encoding {encoding!r} is not supported: use gzip.")
+    inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        text = inflater.decompress(body, max_bytes + 1)
+    except zlib.error:
+        raise InvalidArgument("The body is not valid gzip.") from None
+    if len(text) > max_bytes:
+        raise TooLargeError
+    if not inflater.eof or inflater.unused_data:
+        raise InvalidArgument("The body is not one whole gzip stream.")
+    return text
 
 
 def refuse_foreign_origin(verb: str, headers: dict[str, str]) -> None:

@@ -18,7 +18,10 @@ from taskbell.api.rest_json import Faults, fields_of, set_field
 from taskbell.core.errors import InvalidArgument
 
 _IGNORED = frozenset(
-    {".xgafv", "access_token", "callback", "key", "oauth_token", "quotaUser", "uploadType", "upload_protocol"}
+    {
+        *(".xgafv", "access_token", "callback", "key", "oauth_token", "quotaUser", "uploadType", "upload_protocol"),
+        "extraLocationTypes",  # of locations.list: in the discovery documents, in no message
+    }
 )
 _ANSWERING = frozenset({"alt", "fields", "prettyPrint"})
 _PARAMETERS_MAX = 2000
@@ -69,7 +72,7 @@ def _enums_as_integers(alt: str) -> bool:
 
 
 def bind(message: Any, parameters: Sequence[tuple[str, str]], bound: Collection[str]) -> None:
-    """Set the fields that the parameters name, save those whose first step the path or the body binds."""
+    """Set the fields that the parameters name; those whose first step is in `bound` are the path's or the body's."""
     faults = Faults()
     values: dict[str, list[str]] = {}
     for name, value in parameters:
