@@ -239,6 +239,15 @@ class DeletingQueues:
 
         assert await engine.queue(QUEUE) == sample_queue()
 
+    async def test_a_new_queue_of_the_name_ends_the_tombstone(self, engine: Engine) -> None:
+        """Deleted again without one, its name is free, even for a clock that has gone back."""
+        await engine.delete_queue(QUEUE, START, DAY)
+        await engine.create_queue(sample_queue(), START + DAY)
+        await engine.delete_queue(QUEUE, START + DAY, 0)
+
+        await engine.create_queue(sample_queue(), START)
+        assert await engine.queue(QUEUE) == sample_queue()
+
     async def test_a_new_queue_of_the_name_starts_empty_and_with_all_names_free(self, engine: Engine) -> None:
         """Neither tasks nor tombstones of live, settled and purged tasks leak into it, before and after a sweep."""
         for number in range(2):

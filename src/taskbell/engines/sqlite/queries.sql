@@ -177,10 +177,6 @@ DELETE FROM queue_tombstones WHERE name = ?
 -- name: retire_generation
 INSERT INTO retired_generations (generation, queue_id, expire_time) VALUES (?, ?, ?)
 
--- name: unblock_retired_generations
--- The queue was deleted: the names that its purges blocked are free in a later queue of the same name.
-UPDATE retired_generations SET expire_time = NULL WHERE queue_id = ?
-
 
 -- Small things.
 

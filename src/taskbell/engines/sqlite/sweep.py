@@ -55,7 +55,7 @@ def sweep(batch: Batch, now: Instant, limit: int, walks: Walks) -> tuple[Swept, 
             rows, reached[ttl] = _sweep_expired(batch, owners, walk, floor_id(now - ttl), limit - expired)
             _bury(batch, owners, rows, now)
             expired += len(rows)
-    purged = _sweep_retired(batch, now, limit)
+    purged = _sweep_retired(batch, limit)
     tombstones = batch.execute("delete_ended_tombstones", now, limit).rowcount
     queues = batch.execute("delete_ended_queue_tombstones", now, limit).rowcount
     return Swept(expired, purged, tombstones, queues), reached
@@ -81,14 +81,14 @@ def _bury(batch: Batch, owners: Owners, rows: list[Row], now: Instant) -> None:
     )
 
 
-def _sweep_retired(batch: Batch, now: Instant, limit: int) -> int:
+def _sweep_retired(batch: Batch, limit: int) -> int:
     left = limit
     for generation, queue_id, expire_time in batch.execute("all_retired_generations").fetchall():
         if not left:
             break
         rows = batch.execute("retired_tasks", generation, left).fetchall()
         _remove(batch, [row[0] for row in rows])
-        if expire_time is not None and expire_time > now:
+        if expire_time is not None:
             batch.insert_tombstones((queue_id, name, expire_time) for _, name in rows if name is not None)
         if len(rows) < left:
             batch.execute("delete_retired_generation", generation)

@@ -71,7 +71,6 @@ def delete_queue(batch: Batch, name: str, now: Instant, tombstone: Span) -> None
     row = batch.catalog.get(name)
     if row is None:
         raise NotFound(REQUESTED_ENTITY_NOT_FOUND)
-    batch.execute("unblock_retired_generations", row.queue_id)
     batch.execute("retire_generation", row.generation, row.queue_id, None)
     batch.execute("delete_queue", row.queue_id)
     batch.execute("delete_policy", name)
