@@ -184,12 +184,13 @@ class _Demo:
 
     def _create(self, ticket: int) -> None:
         """Every fifth task has a name of its own, every tenth is for some seconds later."""
-        is_named = ticket % 5 == 0
+        nth = len(self._ledger.acknowledged) + 1
+        is_named = nth % 5 == 0
         task: dict[str, Any] = {"http_request": {"url": f"{self._handler.url}/tasks/{ticket}", "body": b"ring"}}
         if is_named:
             task["name"] = f"{self._queue}/tasks/order-{ticket}"
         schedule_time = None
-        if ticket % 10 == 3:
+        if nth % 10 == 3:
             schedule_time = time.time_ns() // 1000 + LATER
             task["schedule_time"] = datetime.fromtimestamp(schedule_time / SECOND, UTC)
         created = self._client.create_task(parent=self._queue, task=task, timeout=5)
