@@ -65,7 +65,7 @@ class _Parser:
     def __init__(self, text: str, descriptor: Descriptor) -> None:
         self._text = text
         self._descriptor = descriptor
-        self._at = 0
+        self._position = 0
 
     def whole(self) -> Predicate:
         predicate = self._conjunction(0)
@@ -75,7 +75,7 @@ class _Parser:
 
     def _conjunction(self, depth: int) -> Predicate:
         parts = [self._disjunction(depth)]
-        while not self._is_over() and not self._text.startswith(")", self._at):
+        while not self._is_over() and not self._text.startswith(")", self._position):
             self._take_keyword("AND")
             parts.append(self._disjunction(depth))
         return parts[0] if len(parts) == 1 else lambda message: all(part(message) for part in parts)
@@ -102,7 +102,7 @@ class _Parser:
     def _comparison(self) -> Predicate:
         word = self._match(_WORD)
         if word is None or word[0] in ("AND", "OR", "NOT"):
-            self._at = word.start() if word else self._at
+            self._position = word.start() if word else self._position
             raise self._expected("a field")
         fields = self._fields(word[0], word.start())
         found = self._match(_OPERATOR)
@@ -116,7 +116,7 @@ class _Parser:
         for step in path.split("."):
             field = fields_of(descriptor).get(step) if descriptor is not None else None
             if field is None:
-                self._at = start
+                self._position = start
                 raise self._expected(f"a field of {self._descriptor.name}")
             fields.append(field)
             descriptor = None if _is_leaf(field) else field.message_type
@@ -124,7 +124,7 @@ class _Parser:
 
     def _value(self) -> _Value:
         self._skip_space()
-        start = self._at
+        start = self._position
         if (quoted := self._match(_QUOTED)) is not None:
             return _Value(_ESCAPE.sub(r"\1", quoted[1] or quoted[2] or ""), start, is_quoted=True)
         if (bare := self._match(_BARE)) is not None:
@@ -134,37 +134,37 @@ class _Parser:
     # Tokens.
 
     def _skip_space(self) -> None:
-        space = _SPACE.match(self._text, self._at)
-        self._at = space.end() if space else self._at
+        space = _SPACE.match(self._text, self._position)
+        self._position = space.end() if space else self._position
 
     def _is_over(self) -> bool:
         self._skip_space()
-        return self._at >= len(self._text)
+        return self._position >= len(self._text)
 
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         self._skip_space()
-        match = pattern.match(self._text, self._at)
+        match = pattern.match(self._text, self._position)
         if match is not None:
-            self._at = match.end()
+            self._position = match.end()
         return match
 
     def _take(self, literal: str) -> bool:
         self._skip_space()
-        found = self._text.startswith(literal, self._at)
-        self._at += len(literal) if found else 0
+        found = self._text.startswith(literal, self._position)
+        self._position += len(literal) if found else 0
         return found
 
     def _take_keyword(self, keyword: str) -> bool:
         self._skip_space()
-        word = _WORD.match(self._text, self._at)
+        word = _WORD.match(self._text, self._position)
         if word is None or word[0] != keyword:
             return False
-        self._at = word.end()
+        self._position = word.end()
         return True
 
     def _expected(self, what: str) -> InvalidArgument:
         self._skip_space()
-        return _expected(what, self._at, self._text[self._at : self._at + 20])
+        return _expected(what, self._position, self._text[self._position : self._position + 20])
 
 
 def _expected(what: str, at: int, found: str) -> InvalidArgument:
