@@ -12,6 +12,7 @@ import pytest
 
 from taskbell.core.instant import MILLISECOND, SECOND
 from taskbell.sender import Failure, Outcome, Request
+from taskbell.senders.closers import Closers
 from taskbell.senders.http import HttpSender
 from taskbell.testing.handler import (
     Answer,
@@ -240,12 +241,52 @@ async def test_answers_that_end_with_the_connection(
 async def test_a_handler_that_closes_every_connection_without_saying_so(
     sender: HttpSender, handler: ScriptedHandler
 ) -> None:
-    """A connection that is found closed is replaced; no attempt fails for it, none is sent twice."""
+    """One attempt may meet a connection that is just being closed; no later one does, and none is sent twice."""
     handler.script("/h", respond(200, close=True))
-    for n in range(50):
-        assert await sender.send(post(f"{handler.url}/h?{n}")) == Outcome(status=200)
-    assert [each.target for each in handler.requests] == [f"/h?{n}" for n in range(50)]
-    assert handler.connections == 50
+    outcomes = [await sender.send(post(f"{handler.url}/h?{n}", deadline=5 * SECOND)) for n in range(100)]
+    failures = [each for each in outcomes if each.status != 200]
+    assert len(failures) <= 1
+    targets = [each.target for each in handler.requests]
+    assert len(set(targets)) == len(targets) >= 99
+
+
+@pytest.mark.parametrize("broken", [close(), reset(), raw(b"garbage\r\n\r\n")], ids=["closes", "resets", "garbage"])
+async def test_after_a_broken_exchange_connections_are_fresh(
+    sender: HttpSender, handler: ScriptedHandler, broken: Answer
+) -> None:
+    """For the same origin, whatever the path; other origins are not concerned."""
+    handler.script("/h", broken, respond(200))
+    assert (await sender.send(post(handler.url + "/h"))).failure is Failure.BROKEN
+    for path in ("/h", "/other", "/h?x", "", "/..well", "/é"):
+        assert await sender.send(post(handler.url + path)) == Outcome(status=200)
+    assert [each.header("connection") for each in handler.requests[1:]] == ["close"] * 6
+    async with ScriptedHandler() as other:
+        await sender.send(post(other.url + "/h"))
+        assert other.requests[0].header("connection") is None
+
+
+async def test_fresh_connections_end_after_a_while(handler: ScriptedHandler) -> None:
+    """A handler that was mended, or only restarted, is met as before."""
+    sender = HttpSender(closers_keep=0)
+    await sender.start()
+    handler.script("/h", close(), respond(200))
+    assert (await sender.send(post(handler.url + "/h"))).failure is Failure.BROKEN
+    assert await sender.send(post(handler.url + "/h")) == Outcome(status=200)
+    assert handler.requests[1].header("connection") is None
+    await sender.close()
+
+
+def test_what_is_known_of_closers_is_bounded() -> None:
+    """Thousands of hosts that break do not fill the memory."""
+
+    async def many() -> int:
+        closers = Closers(60 * SECOND)
+        for n in range(3000):
+            closers.add(f"http://host-{n}/x")
+        assert "http://host-2999/y" in closers
+        return len(closers._until)
+
+    assert asyncio.run(many()) <= 1024
 
 
 async def test_nothing_is_sent_twice_within_one_attempt(sender: HttpSender, handler: ScriptedHandler) -> None:

@@ -12,7 +12,8 @@ What the client adds to the headers it is given: `Host`, `Content-Length`, and `
 which RFC 9110 (12.5.1) defines to mean the same as none. Names go out in title case (`X-Cloudtasks-Taskname`).
 
 The client reads URLs as browsers do. Most URLs pass it unchanged; those that only need encoding are encoded before; the
-few that it would rewrite go through `direct.py`, as do large bodies, with the same outcomes.
+few that it would rewrite go through `direct.py`, as do large bodies and handlers that close connections without having
+said so (`closers.py`), with the same outcomes.
 
 Cancelling a send frees its caller at once, but the client (0.15) lets the exchange run on unseen: its connection closes
 when the answer is there or the deadline has passed, at the latest with the process.
@@ -30,9 +31,10 @@ from pyreqwest.exceptions import BuilderError, DetailedPyreqwestError, Pyreqwest
 from pyreqwest.response import Response
 
 from taskbell.core.errors import InvalidArgument
-from taskbell.core.instant import Span
+from taskbell.core.instant import MINUTE, Span
 from taskbell.core.url import is_wire_ready, wire_url
 from taskbell.sender import Failure, Outcome, Request
+from taskbell.senders.closers import Closers
 from taskbell.senders.direct import BODY_CAP, DirectClient, authorized
 
 LARGE: Final = 64 * 1024
@@ -50,11 +52,15 @@ _BARE = tuple(Outcome(status=status) for status in range(1000))
 class HttpSender:
     """Sends HTTP requests; see `taskbell.sender.Sender`."""
 
-    def __init__(self, *, root_certificates: bytes = b"") -> None:
-        """`root_certificates`: PEM of authorities to trust besides the usual ones."""
+    def __init__(self, *, root_certificates: bytes = b"", closers_keep: Span = MINUTE) -> None:
+        """`root_certificates`: PEM of authorities to trust besides the usual ones.
+
+        `closers_keep`: how long a handler that broke an exchange gets a fresh connection for each attempt.
+        """
         self._root_certificates = root_certificates
         self._client: Client | None = None
         self._direct = DirectClient(root_certificates)
+        self._closers = Closers(closers_keep)
 
     async def start(self) -> None:
         """Open the pool."""
@@ -85,15 +91,15 @@ class HttpSender:
 
     async def send(self, request: Request) -> Outcome:
         """One exchange."""
-        is_large = request.body is not None and len(request.body) > LARGE
-        if is_wire_ready(request.url) and not is_large:
+        is_direct = (request.body is not None and len(request.body) > LARGE) or request.url in self._closers
+        if not is_direct and is_wire_ready(request.url):
             return await self._send(request)
         try:
             wire = wire_url(request.url)
         except InvalidArgument as refusal:
             return Outcome(failure=Failure.UNSENDABLE, reason=refusal.message)
         headers = authorized(request.headers, wire.credentials)
-        if is_large or not wire.is_plain:
+        if is_direct or not wire.is_plain or wire.url in self._closers:
             return await self._direct.send(request, wire, headers)
         return await self._send(Request(request.method, wire.url, headers, request.body, request.deadline))
 
@@ -122,7 +128,10 @@ class HttpSender:
             if not _is_short(response):
                 await exchange.__aexit__(None, None, None)
         except PyreqwestError as error:
-            return _failed(error)
+            outcome = _failed(error)
+            if outcome.failure is Failure.BROKEN:
+                self._closers.add(request.url)
+            return outcome
         return _outcome(response)
 
 
