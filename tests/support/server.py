@@ -31,6 +31,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _exit_code(process: subprocess.Popen[bytes], timeout: float) -> int | None:
+    """How a process ended, as soon as it does; None when it still runs after the timeout."""
+    try:
+        return process.wait(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return None
+
+
 class ServerProcess:
     """One server; `start` waits until it is ready, leaving the `with` statement stops it for good."""
 
@@ -74,11 +82,10 @@ class ServerProcess:
             )
         deadline = time.monotonic() + READY_TIMEOUT
         while not self._is_ready():
-            code = self._process.poll()
+            code = _exit_code(self._process, timeout=0.02)
             if code is not None or time.monotonic() > deadline:
                 self.kill()
                 raise ServerFailedError(f"not ready (exit code {code}): {' '.join(self.command())}\n{self.log_tail()}")
-            time.sleep(0.02)
         return self
 
     def kill(self) -> None:
@@ -94,11 +101,10 @@ class ServerProcess:
         assert self._process is not None, "the server is not running"
         process = self._process
         process.terminate()
-        try:
-            code = process.wait(timeout=timeout)
-        except subprocess.TimeoutExpired:
+        code = _exit_code(process, timeout)
+        if code is None:
             self.kill()
-            raise ServerFailedError(f"still running {timeout} s after SIGTERM\n{self.log_tail()}") from None
+            raise ServerFailedError(f"still running {timeout} s after SIGTERM\n{self.log_tail()}")
         self._kill_group(process.pid)
         self._process = None
         return code
