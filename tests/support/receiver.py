@@ -72,6 +72,11 @@ class Receiver:
         with self._changed:
             return list(self._scripts[path].requests)
 
+    def all_requests(self) -> list[Received]:
+        """Every request so far, path by path."""
+        with self._changed:
+            return [request for script in self._scripts.values() for request in script.requests]
+
     def wait(self, path: str, count: int, timeout: float = 10) -> list[Received]:
         """The requests to a path as soon as there are `count` of them; fail when the timeout passes first."""
         with self._changed:
