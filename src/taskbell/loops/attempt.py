@@ -65,7 +65,11 @@ class Run:
 
 async def attempt(run: Run, using: Attempts) -> Task | None:
     """Make the attempt; return the task as it waits for its next one, or None when it is over or not ours any more."""
-    outcome = await deliver(run, using)
+    try:
+        outcome = await deliver(run, using)
+    except Exception as fault:  # A fault of ours is one failed attempt: the task must not be lost over it.
+        log.exception("attempt.failed", task=run.task.name)
+        outcome = Outcome(failure=Failure.UNSENDABLE, reason=f"internal error: {fault!r}")
     retry, result = judge(run, outcome, using.clock.now())
     if result is not Result.SUPERSEDED:
         was_applied = await settle(run, retry, using)

@@ -26,6 +26,8 @@ from taskbell.core.task import DueKey, Task
 from taskbell.core.throttle import Throttle
 
 BEFORE_ALL = DueKey(EARLIEST, -1)
+_STALE_KEYS = 64
+"""How many keys of tasks that are no longer held may lie about before it is worth looking for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +200,13 @@ class Lane:
         """Take in what was read after the horizon; `is_last` says that nothing lies beyond it."""
         self._readings.remove(reading)
         end = None if is_last or not tasks else tasks[-1].due_key
-        if reading.dropped is not None and (end is None or reading.dropped < end):
+        if reading.dropped is not None and (end is None or reading.dropped <= end):
             # More arrived meanwhile than we may keep: everything from the first one dropped on is read again later.
             end = DueKey(reading.dropped.schedule_time, reading.dropped.id - 1)
         self.horizon = end
         fresh = (task for task in tasks if task.id not in reading.changed)
         for task in (*fresh, *reading.arrivals.values()):
-            if (end is None or task.due_key <= end) and task.id not in self._held and task.id not in self.running:
+            if (end is None or task.due_key <= end) and task.id not in self._held:
                 self._hold(task, now)
         self._trim()
 
@@ -233,12 +235,16 @@ class Lane:
         return len(self._held)
 
     def _hold(self, task: Task, now: Instant) -> None:
-        if task.id <= self._purged_through:
+        if task.id <= self._purged_through or task.id in self.running:
+            # A newer attempt is out (a forced run, or one that a read made possible before its create was answered):
+            # its own end says how the task goes on.
             return
         self._drop(task.id)
         self._held[task.id] = task
         self._held_bytes += task.size
         heapq.heappush(self._ready if self._is_due(task, now) else self._waiting, task.due_key)
+        if len(self._ready) + len(self._waiting) > 2 * len(self._held) + _STALE_KEYS:
+            self._compact()
 
     def _drop(self, task_id: int) -> None:
         """Remove from memory; the heaps' keys go stale and are skipped when they surface."""
@@ -284,6 +290,10 @@ class Lane:
             reading.drop(DueKey(self.horizon.schedule_time, self.horizon.id + 1))
         for task_id in [i for i in self._held if i not in kept]:
             self._drop(task_id)
+        self._compact()
+
+    def _compact(self) -> None:
+        """Let go of stale keys: far-off tasks that are deleted would otherwise leave theirs until they are due."""
         self._ready = self._only_held(self._ready)
         self._waiting = self._only_held(self._waiting)
 
