@@ -15,9 +15,9 @@ from tests.api.rest_server import LOCATION, QUEUE, RestServer, server_with_queue
 from tests.api.test_rest_round_trip import BUILT, requests, target_and_body
 
 _NAMES = st.sampled_from(
-    ["task", "queue", "name", "httpRequest", "url", "body", "headers", "scheduleTime", "dispatchDeadline",
-     "retryConfig", "maxAttempts", "rateLimits", "maxDispatchesPerSecond", "httpTarget", "uriOverride", "requests", "names",
-     "policy", "bindings", "lastAttempt", "responseStatus", "details", "@type", "oidcToken", "updateMask", "pageToken", "state"]
+    ["task", "queue", "name", "httpRequest", "url", "body", "headers", "scheduleTime", "dispatchDeadline", "state",
+     "retryConfig", "maxAttempts", "rateLimits", "maxDispatchesPerSecond", "httpTarget", "uriOverride", "requests",
+     "names", "policy", "bindings", "lastAttempt", "responseStatus", "details", "@type", "oidcToken", "updateMask"]
 )  # fmt: skip
 _SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5)

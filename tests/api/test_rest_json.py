@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 from google.cloud import tasks_v2
 from google.iam.v1 import iam_policy_pb2
+from google.longrunning import operations_pb2
 from google.protobuf import struct_pb2, wrappers_pb2
 from google.protobuf.struct_pb2 import Struct
 
-from taskbell.api.rest_json import Faults, fill, json_object, snake
+from taskbell.api.rest_faults import Faults
+from taskbell.api.rest_json import fill, json_object, snake
 from taskbell.core.errors import InvalidArgument
 
 CreateTaskRequest: Any = tasks_v2.CreateTaskRequest.pb()
 Queue: Any = tasks_v2.Queue.pb()
+BatchRequest: Any = tasks_v2.BatchCreateTasksRequest.pb()
+BatchMetadata: Any = tasks_v2.BatchCreateTasksMetadata.pb()
 
 
 def parsed(kind: Any, value: Any) -> Any:
@@ -160,7 +164,7 @@ def test_numbers_may_be_text(value: Any, rate: float) -> None:
     assert queue.rate_limits.max_dispatches_per_second == rate
 
 
-@pytest.mark.parametrize("value", ["x", "", "0x1", "1_0", " 1", "inf", True, math.inf, 10**400, [], {}])
+@pytest.mark.parametrize("value", ["x", "", "0x1", "1_0", " 1", "inf", "1e999", True, math.inf, 10**400, [], {}])
 def test_other_numbers_are_refused(value: Any) -> None:
     """What is no JSON number is none as text either."""
     with pytest.raises(InvalidArgument, match=r"Invalid value at 'rate_limits.max_dispatches_per_second' "):
@@ -179,6 +183,28 @@ def test_enums_by_name_and_number() -> None:
     """Both JSON dialects are read."""
     for form in ("PUT", 4, "4"):
         assert parsed(CreateTaskRequest, http(httpMethod=form)).task.http_request.http_method == 4
+
+
+def test_truth_is_a_word() -> None:
+    """As JSON's own word or as text, and nothing else."""
+    for value, done in ((True, True), (False, False), ("true", True), ("false", False)):
+        assert parsed(operations_pb2.Operation, {"done": value}).done is done
+    for other in ("yes", "True", 1, 0):
+        with pytest.raises(InvalidArgument, match=r"Invalid value at 'done' \(TYPE_BOOL\), "):
+            parsed(operations_pb2.Operation, {"done": other})
+
+
+def test_lists_and_maps_hold_messages() -> None:
+    """Each element is read by itself, and named by its place."""
+    assert parsed(BatchMetadata, {"failedRequests": {"7": {"code": 3}}}).failed_requests[7].code == 3
+    for value, message in (
+        ({"failedRequests": {"x": {}}}, r"'failed_requests\[0\].key' \(TYPE_INT32\), \"x\""),
+        ({"failedRequests": {"7": {"code": "x"}}}, r"'failed_requests\[0\].value.code' \(TYPE_INT32\), \"x\""),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            parsed(BatchMetadata, value)
+    with pytest.raises(InvalidArgument, match=r"'requests' .*, expected a list, not an object"):
+        parsed(BatchRequest, {"requests": {}})
 
 
 def test_masks_are_one_text_in_either_case() -> None:

@@ -18,8 +18,9 @@ from google.protobuf import json_format
 from taskbell.api.asgi import DisconnectedError, Receive, Scope, Send, TooLargeError, read_body, respond
 from taskbell.api.errors import HTTP_STATUS, rest_body
 from taskbell.api.methods import Method
+from taskbell.api.rest_faults import Faults
 from taskbell.api.rest_fields import selected, selection_of
-from taskbell.api.rest_json import Faults, fields_of, fill, json_object, set_field
+from taskbell.api.rest_json import fields_of, fill, json_object, set_field
 from taskbell.api.rest_query import bind, query_of
 from taskbell.api.rest_routes import Binding, Routes
 from taskbell.core.errors import Internal, InvalidArgument, PermissionDenied, TaskbellError

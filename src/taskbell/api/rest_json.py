@@ -1,18 +1,13 @@
-"""JSON into request messages, refused in the words of Google's front end (wire.md section 10).
+"""JSON into request messages, field by field along their descriptors (wire.md section 10).
 
 protobuf's own parser is not used for requests, because it drops what it does not know from base64, takes timestamps
-in forms that JSON does not have, and names fields in its own words. Paths in refusals are proto names
-(`task.http_request.body`), as Google's are, whichever case the caller sent. The values of query parameters are read by
-the same rules: proto3 JSON allows text for every scalar.
+in forms that JSON does not have, and names fields in its own words.
 """
 
 from __future__ import annotations
 
-import binascii
 import json
-import math
 import re
-import struct
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -20,39 +15,10 @@ from typing import Any
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from taskbell.api.rest_faults import RECEIVED, Faults, cut, kind_of, shown
+from taskbell.api.rest_scalars import scalar_of
 from taskbell.api.time_text import NANOS, duration_nanos, timestamp_nanos
 from taskbell.core.errors import InvalidArgument
-
-RECEIVED = "Invalid JSON payload received."
-_FAULTS_MAX = 10
-"""Google lists every fault; a body can hold more of them than anyone reads."""
-_SHOWN_MAX = 100
-
-
-class Faults:
-    """What is wrong with one request."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-
-    def unknown(self, name: str, path: str, why: str = "Cannot find field.") -> None:
-        """A name that means nothing where it stands."""
-        place = f" at '{path}'" if path else ""
-        self._add(f'{RECEIVED} Unknown name "{_cut(name)}"{place}: {why}')
-
-    def invalid(self, path: str, kind: str, why: str) -> None:
-        """A value that its field cannot take."""
-        self._add(f"Invalid value at '{path}' ({kind}), {why}")
-
-    def _add(self, text: str) -> None:
-        self._texts.append(text)
-        if len(self._texts) >= _FAULTS_MAX:
-            self.check()
-
-    def check(self) -> None:
-        """Raise InvalidArgument if anything was wrong."""
-        if self._texts:
-            raise InvalidArgument("\n".join(self._texts))
 
 
 def json_object(body: bytes) -> dict[str, Any]:
@@ -79,7 +45,7 @@ def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise InvalidArgument(f'{RECEIVED} The name "{_cut(twice)}" appears twice in one object.')
+        raise InvalidArgument(f'{RECEIVED} The name "{cut(twice)}" appears twice in one object.')
     return result
 
 
@@ -101,7 +67,7 @@ def fill(message: Any, value: Any, path: str, faults: Faults) -> None:
     elif message.DESCRIPTOR.file.package == "google.protobuf" and message.DESCRIPTOR.name != "Empty":
         _fill_by_protobuf(message, value, path, faults)
     elif not isinstance(value, dict):
-        faults.invalid(path, kind_of(message.DESCRIPTOR), _shown(value))
+        faults.invalid(path, kind_of(message.DESCRIPTOR), shown(value))
     else:
         _fill_fields(message, value, path, faults)
 
@@ -136,7 +102,7 @@ def set_field(message: Any, field: FieldDescriptor, item: Any, path: str, faults
     """Set one field, of whatever shape, from its JSON value."""
     if not field.is_repeated:
         if field.message_type is None:
-            scalar = _scalar(field, item, path, faults)
+            scalar = scalar_of(field, item, path, faults)
             if scalar is not None:
                 setattr(message, field.name, scalar)
             return
@@ -146,7 +112,7 @@ def set_field(message: Any, field: FieldDescriptor, item: Any, path: str, faults
     elif field.message_type is not None and field.message_type.GetOptions().map_entry:
         _fill_map(getattr(message, field.name), field, item, path, faults)
     elif not isinstance(item, list):
-        faults.invalid(path, kind_of(field), f"expected a list, not {_shown(item)}")
+        faults.invalid(path, kind_of(field), f"expected a list, not {shown(item)}")
     else:
         _fill_list(getattr(message, field.name), field, item, path, faults)
 
@@ -157,152 +123,28 @@ def _fill_list(into: Any, field: FieldDescriptor, items: list[Any], path: str, f
         if field.message_type is not None:
             fill(into.add(), item, place, faults)
         else:
-            scalar = _scalar(field, item, place, faults)
+            scalar = scalar_of(field, item, place, faults)
             if scalar is not None:
                 into.append(scalar)
 
 
 def _fill_map(into: Any, field: FieldDescriptor, items: Any, path: str, faults: Faults) -> None:
     if not isinstance(items, dict):
-        faults.invalid(path, kind_of(field), f"expected an object, not {_shown(items)}")
+        faults.invalid(path, kind_of(field), f"expected an object, not {shown(items)}")
         return
     entry: Any = field.message_type
     keys, values = entry.fields_by_name["key"], entry.fields_by_name["value"]
     for index, (name, item) in enumerate(items.items()):
         place = f"{path}[{index}].value"
-        key = _scalar(keys, name, f"{path}[{index}].key", faults)
+        key = scalar_of(keys, name, f"{path}[{index}].key", faults)
         if key is None:
             continue
         if values.message_type is not None:
             fill(into[key], item, place, faults)
         else:
-            scalar = _scalar(values, item, place, faults)
+            scalar = scalar_of(values, item, place, faults)
             if scalar is not None:
                 into[key] = scalar
-
-
-# --- Scalars --------------------------------------------------------------------------------------------------------
-
-
-class _RefusedError(Exception):
-    """The reason why a scalar cannot be taken."""
-
-
-def _scalar(field: FieldDescriptor, item: Any, path: str, faults: Faults) -> Any:
-    """The value for a field that is no message; None after a fault was noted."""
-    if isinstance(item, dict | list):
-        shape = "list" if isinstance(item, list) else "object"
-        faults.invalid(path, kind_of(field), f"Proto field is not repeating, cannot start {shape}.")
-        return None
-    try:
-        return _READERS[field.type](field, item)
-    except _RefusedError as refused:
-        faults.invalid(path, kind_of(field), str(refused) or _shown(item))
-        return None
-
-
-def _text(_: FieldDescriptor, item: Any) -> str:
-    if not isinstance(item, str):
-        raise _RefusedError
-    try:
-        item.encode()
-    except UnicodeEncodeError:
-        raise _RefusedError("a lone surrogate is not text") from None
-    return item
-
-
-_STANDARD_ALPHABET = str.maketrans("-_", "+/")
-
-
-def _bytes(_: FieldDescriptor, item: Any) -> bytes:
-    """Base64 in either alphabet, padded or not."""
-    if not isinstance(item, str):
-        raise _RefusedError
-    digits = item.rstrip("=")
-    padding = -len(digits) % 4
-    try:
-        if len(item) - len(digits) in (0, padding):
-            return binascii.a2b_base64(digits.translate(_STANDARD_ALPHABET) + "=" * padding, strict_mode=True)
-    except ValueError:
-        pass  # Refused as wrong padding is.
-    raise _RefusedError(f"Base64 decoding failed for {_shown(item)}")
-
-
-def _bool(_: FieldDescriptor, item: Any) -> bool:
-    if isinstance(item, bool):
-        return item
-    if item in ("true", "false"):
-        return bool(item == "true")
-    raise _RefusedError
-
-
-_INTEGER = re.compile(r"-?[0-9]{1,20}")
-_RANGES = {
-    FieldDescriptor.TYPE_UINT32: (0, 2**32 - 1),
-    FieldDescriptor.TYPE_FIXED32: (0, 2**32 - 1),
-    FieldDescriptor.TYPE_UINT64: (0, 2**64 - 1),
-    FieldDescriptor.TYPE_FIXED64: (0, 2**64 - 1),
-    FieldDescriptor.TYPE_INT64: (-(2**63), 2**63 - 1),
-    FieldDescriptor.TYPE_SINT64: (-(2**63), 2**63 - 1),
-    FieldDescriptor.TYPE_SFIXED64: (-(2**63), 2**63 - 1),
-}
-_INT32 = (-(2**31), 2**31 - 1)
-
-
-def _integer(field: FieldDescriptor, item: Any) -> int:
-    if isinstance(item, bool):
-        raise _RefusedError
-    is_whole = item.is_integer() if isinstance(item, float) else isinstance(item, int)
-    if not is_whole and not (isinstance(item, str) and _INTEGER.fullmatch(item)):
-        raise _RefusedError
-    number = int(item)
-    least, most = _RANGES.get(field.type, _INT32)
-    if not least <= number <= most:
-        raise _RefusedError
-    return number
-
-
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_NAMED_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-
-def _float(field: FieldDescriptor, item: Any) -> float:
-    if isinstance(item, str) and item in _NAMED_NUMBERS:
-        return _NAMED_NUMBERS[item]
-    if isinstance(item, bool) or (isinstance(item, str) and not _NUMBER.fullmatch(item)):
-        raise _RefusedError
-    try:
-        number = float(item)
-        if field.type == FieldDescriptor.TYPE_FLOAT:
-            struct.pack("f", number)
-    except (OverflowError, TypeError, ValueError):
-        raise _RefusedError from None
-    if math.isinf(number):
-        raise _RefusedError
-    return number
-
-
-def _enum(field: FieldDescriptor, item: Any) -> int:
-    enum: Any = field.enum_type
-    if isinstance(item, str) and item in enum.values_by_name:
-        return int(enum.values_by_name[item].number)
-    return _integer(field, item)
-
-
-_READERS: dict[int, Callable[[FieldDescriptor, Any], Any]] = {
-    **dict.fromkeys(range(1, 19), _integer),
-    FieldDescriptor.TYPE_STRING: _text,
-    FieldDescriptor.TYPE_BYTES: _bytes,
-    FieldDescriptor.TYPE_BOOL: _bool,
-    FieldDescriptor.TYPE_ENUM: _enum,
-    FieldDescriptor.TYPE_DOUBLE: _float,
-    FieldDescriptor.TYPE_FLOAT: _float,
-}
-_KINDS = {
-    number: name
-    for name, number in vars(FieldDescriptor).items()
-    if name.startswith("TYPE_") and isinstance(number, int)
-}
 
 
 # --- Messages with a form of their own ------------------------------------------------------------------------------
@@ -341,7 +183,7 @@ def _fill_by_protobuf(message: Any, value: Any, path: str, faults: Faults) -> No
         json_format.ParseDict(value, message)
     except (json_format.ParseError, AttributeError, TypeError, ValueError, RecursionError):
         # It looks into values before it has checked what they are.
-        faults.invalid(path, kind_of(message.DESCRIPTOR), _shown(value))
+        faults.invalid(path, kind_of(message.DESCRIPTOR), shown(value))
 
 
 _WELL_KNOWN: dict[str, Callable[[Any, Any, str, Faults], None]] = {
@@ -357,28 +199,6 @@ def snake(text: str) -> str:
     return _UPPER.sub(lambda match: "_" + match[0].lower(), text)
 
 
-def kind_of(what: FieldDescriptor | Descriptor) -> str:
-    """How Google's refusals name a type."""
-    if isinstance(what, Descriptor):
-        return f"type.googleapis.com/{what.full_name}"
-    named = what.message_type or what.enum_type
-    return f"type.googleapis.com/{named.full_name}" if named is not None else _KINDS[what.type]
-
-
 def _at_field(path: str) -> str:
     name = path.rsplit(".", 1)[-1]
     return f"Field '{re.sub('_([a-z])', lambda match: match[1].upper(), name)}'"
-
-
-def _shown(value: Any) -> str:
-    """A value as JSON, shortened, so that a refusal does not echo a megabyte."""
-    if isinstance(value, str):
-        return json.dumps(_cut(value), ensure_ascii=False)
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    return _cut(json.dumps(value))
-
-
-def _cut(text: str) -> str:
-    text = text.encode(errors="replace").decode()
-    return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."

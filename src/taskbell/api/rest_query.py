@@ -14,7 +14,8 @@ from urllib.parse import parse_qsl
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from taskbell.api.rest_json import Faults, fields_of, set_field
+from taskbell.api.rest_faults import Faults
+from taskbell.api.rest_json import fields_of, set_field
 from taskbell.core.errors import InvalidArgument
 
 _IGNORED = frozenset(
