@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from taskbell.core.errors import TaskbellError
-from taskbell.core.instant import Instant, Span
+from taskbell.core.instant import EARLIEST, LATEST, Instant, Span
+from taskbell.core.job import Disposition, Execution, Job
 from taskbell.core.queue import Queue, QueueState
 from taskbell.core.task import DueKey, Task
 
@@ -54,6 +55,119 @@ class Swept(NamedTuple):
     def total(self) -> int:
         """All rows removed; zero means that nothing was left to do."""
         return sum(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One step of a job's schedule: what became of instants that came, and the next one.
+
+    It applies only if the stored job still has this id and revision and its next_time is `job.next_time`; so a timer
+    that was set before an edit, or a second one for the same instant, changes nothing.
+    """
+
+    job: Job
+    """As the ticker knows it."""
+    executions: tuple[Execution, ...]
+    """Rows to insert."""
+    next_time: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progression:
+    """How an attempt left its execution. It applies only if the stored execution is open and has fewer attempts."""
+
+    execution: Execution
+    """As it stands now: replaces the row."""
+    next_time: Instant | None = None
+    """For end-time intervals, on the end of a run: the job's next instant; set only if the job waits for one."""
+
+
+class ExecutionKey(NamedTuple):
+    """The order of a job's history."""
+
+    instant: Instant
+    is_forced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFilter:
+    """Which rows of a job's history are wanted."""
+
+    among: frozenset[Disposition] = frozenset()
+    """Empty: any disposition."""
+    since: Instant = EARLIEST
+    until: Instant = LATEST
+    """Exclusive."""
+
+
+class JobEngine(Protocol):
+    """What an engine keeps for Cloud Scheduler: jobs, and the executions that are their history.
+
+    The primary key of executions is the lock that no bug of ownership can pick: one scheduled instant of one job is
+    inserted once, ever.
+    """
+
+    async def create_job(self, job: Job) -> None:
+        """Store a new job. AlreadyExists, "Job {name} already exists.": a job has the name."""
+
+    async def update_job(self, name: str, change: Callable[[Job], tuple[Job, Sequence[Execution]]]) -> Job:
+        """Replace a job by the first part of `change(stored)` and return it; insert the executions of the second part.
+
+        Rows whose key exists stay as they are. When the revision grew, an open scheduled execution that waits for a
+        retry (`retry_time` is set) is CANCELLED with end_time = the job's user_update_time; one whose attempt is out
+        goes on. `change` is pure and may raise to refuse. NotFound, "Job not found.": no such job.
+        """
+
+    async def job(self, name: str) -> Job:
+        """One job. NotFound, "Job not found.": no such job."""
+
+    async def jobs(self, parent: str, after: str, limit: int) -> list[Job]:
+        """Jobs of a location in the order of their names, strictly after the name `after`."""
+
+    async def all_jobs(self) -> list[Job]:
+        """Every job, for start-up."""
+
+    async def delete_job(self, name: str, now: Instant) -> Job:
+        """Remove a job and return it as it was; the name is free at once.
+
+        Its open executions are CANCELLED; its history is no longer listed and goes with the next sweeps. NotFound, "Job
+        not found.": no such job.
+        """
+
+    async def tick(self, ticks: Sequence[Tick]) -> list[bool]:
+        """Apply steps, each whole or not at all; True where it applied.
+
+        A step is refused when the key of any of its executions exists.
+        """
+
+    async def force(self, execution: Execution) -> bool:
+        """Insert a forced execution and set the job's status to None, so that it reads as not attempted.
+
+        False: the job, by id, is gone, or the key exists.
+        """
+
+    async def progress(self, progressions: Sequence[Progression]) -> list[bool]:
+        """Record attempts; True where the row changed.
+
+        The job's last_attempt_time and status follow its execution's, if the job still has the id.
+        """
+
+    async def open_executions(self) -> list[Execution]:
+        """Every open execution of every job, for start-up."""
+
+    async def executions(
+        self, job: str, before: ExecutionKey | None, limit: int, wanted: HistoryFilter
+    ) -> list[Execution]:
+        """One page of a job's history, newest first, strictly before the key.
+
+        NotFound: no such job.
+        """
+
+    async def execution(self, job: str, instant: Instant, *, is_forced: bool) -> Execution:
+        """One row. NotFound: no such job, or "Requested entity was not found."."""
+
+    async def sweep_executions(self, before: Instant, limit: int) -> int:
+        """Remove up to `limit` closed executions that are of deleted jobs or older than `before`; return how many."""
 
 
 class Engine(Protocol):

@@ -67,6 +67,17 @@ class AppEngineTarget:
     routing: Routing = Routing()
 
 
+@dataclass(frozen=True, slots=True)
+class PubsubTarget:
+    """A message to publish to a Pub/Sub topic; of jobs only."""
+
+    topic: str
+    """`projects/P/topics/T`."""
+    body: bytes = b""
+    """The message's data."""
+    attributes: Headers = ()
+
+
 Target = HttpTarget | AppEngineTarget
 
 
