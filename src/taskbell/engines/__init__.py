@@ -1,7 +1,8 @@
 """The engines: one module or folder for each database, and the registry that finds them by the scheme of a store's URL.
 
 `memory:` keeps everything in this process; `sqlite:PATH` is one file on this machine. A new engine is a module with
-`make_engine(rest)` and `check_store(rest)`, one row here, and a ten-line test that runs `taskbell.testing`'s suite.
+`make_engine(rest, events)` and `check_store(rest)`, one row here, and a ten-line test that runs the suite of
+`taskbell.testing`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Protocol, cast
 
 from taskbell.core.errors import InvalidArgument
 from taskbell.engine import Engine
+from taskbell.events import Events
 
 _MODULES = {
     "memory": "taskbell.engines.memory",
@@ -24,20 +26,20 @@ _FORMS = "memory:, sqlite:PATH"
 class _EngineModule(Protocol):
     """What the module of an engine offers; `rest` is the URL after its scheme and colon."""
 
-    def make_engine(self, rest: str) -> Engine: ...
+    def make_engine(self, rest: str, events: Events | None) -> Engine: ...
 
     def check_store(self, rest: str) -> None: ...
 
 
-def make_engine(url: str) -> Engine:
-    """An engine that is not open yet. InvalidArgument names the accepted forms."""
+def make_engine(url: str, events: Events | None = None) -> Engine:
+    """An engine that is not open yet, and tells `events` of its commits. InvalidArgument names the accepted forms."""
     module, rest = _find(url)
-    return module.make_engine(rest)
+    return module.make_engine(rest, events)
 
 
-async def open_engine(url: str) -> Engine:
+async def open_engine(url: str, events: Events | None = None) -> Engine:
     """An open engine; what `Engine.open` raises comes through."""
-    engine = make_engine(url)
+    engine = make_engine(url, events)
     await engine.open()
     return engine
 

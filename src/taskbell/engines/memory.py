@@ -29,10 +29,11 @@ from taskbell.core.queue import Queue, QueueState
 from taskbell.core.task import DueKey, Task
 from taskbell.engine import Settlement, Swept
 from taskbell.engines.ids import IdSequence, floor_id
+from taskbell.events import Events
 
 
-def make_engine(rest: str) -> MemoryEngine:
-    """The engine of `memory:`."""
+def make_engine(rest: str, _: Events | None) -> MemoryEngine:
+    """The engine of `memory:`. It commits nothing, so it has nothing to tell."""
     check_store(rest)
     return MemoryEngine()
 

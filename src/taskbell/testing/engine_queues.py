@@ -199,6 +199,17 @@ class KeepingQueues:
         assert await engine.queues("projects/p/locations/none", "", 10) == []
         assert len(await engine.all_queues()) == 9
 
+    async def test_lists_follow_every_change(self, engine: Engine) -> None:
+        """A queue is listed from its create to its delete."""
+        one = sample_queue()
+        assert await engine.queues(LOCATION, "", 10) == [one]
+        await engine.create_queue(sample_queue(OTHER_QUEUE), START)
+        assert await engine.queues(LOCATION, "", 10) == [sample_queue(OTHER_QUEUE), one]
+        paused = await engine.set_queue_state(OTHER_QUEUE, QueueState.PAUSED)
+        assert await engine.queues(LOCATION, "", 10) == [paused, one]
+        await engine.delete_queue(OTHER_QUEUE, START, 0)
+        assert await engine.queues(LOCATION, "", 10) == [one]
+
 
 class DeletingQueues:
     """`delete_queue`."""

@@ -14,6 +14,8 @@ from taskbell.core.instant import DAY, HOUR, SECOND
 from taskbell.core.target import HttpTarget
 from taskbell.core.task import DueKey, Task
 from taskbell.engines.sqlite import SqliteEngine, writer
+from taskbell.engines.sqlite.engine import _count, _open
+from taskbell.events import BatchCommitted, Events
 from taskbell.testing.engine_samples import (
     QUEUE,
     START,
@@ -71,20 +73,25 @@ def _rows(path: str, sql: str) -> list[tuple[object, ...]]:
         connection.close()
 
 
-async def test_what_waits_together_is_committed_together(engine: SqliteEngine) -> None:
-    """Hundreds of calls share a few commits, and one alone has its own at once."""
-    commits, operations = engine.commit_counts()
-    await add(engine)
-    assert engine.commit_counts() == (commits + 1, operations + 1)
+@pytest.fixture
+def commits(engine: SqliteEngine) -> list[int]:
+    """The operations of each commit from now on."""
+    sizes: list[int] = []
+    engine._events.subscribe(BatchCommitted, lambda event: sizes.append(event.operations))
+    return sizes
 
-    commits, operations = engine.commit_counts()
+
+async def test_what_waits_together_is_committed_together(engine: SqliteEngine, commits: list[int]) -> None:
+    """Hundreds of calls share a few commits, and one alone has its own at once."""
+    await add(engine)
+    assert commits == [1]
+
     async with held(engine):
         calls = [asyncio.ensure_future(engine.create_tasks([sample_task(engine)])) for _ in range(500)]
         await asyncio.sleep(0)
     await asyncio.gather(*calls)
-    after = engine.commit_counts()
-    assert after[1] == operations + 501
-    assert after[0] <= commits + 3
+    assert sum(commits) == 502
+    assert len(commits) <= 4
     assert len(await due(engine)) == 501
 
 
@@ -127,15 +134,29 @@ async def test_too_much_waiting_is_refused(engine: SqliteEngine, monkeypatch: py
         await engine.settle([over(task) for task in tasks], START)
 
 
-async def test_large_tasks_are_committed_in_bounded_batches(engine: SqliteEngine) -> None:
+async def test_commits_are_told_with_their_duration(path: str) -> None:
+    """By the events that the engine was made with; a batch that failed was no commit."""
+    events, told = Events(), list[BatchCommitted]()
+    events.subscribe(BatchCommitted, told.append)
+    engine = SqliteEngine(path, events)
+    await engine.open()
+    await engine.create_queue(sample_queue(), START)
+    await refused(engine.create_tasks([replace(sample_task(engine), response_count=1)]))
+    await engine.close()
+
+    assert [event.operations for event in told] == [1, 1]
+    assert all(0 < event.duration < 60 * SECOND for event in told)
+
+
+async def test_large_tasks_are_committed_in_bounded_batches(engine: SqliteEngine, commits: list[int]) -> None:
     """Sixty megabytes that wait at once are more than one transaction."""
     body = b"x" * 1_000_000
     tasks = [sample_task(engine, target=HttpTarget("https://example.com/", body=body)) for _ in range(60)]
-    commits, _ = engine.commit_counts()
     answers = await asyncio.gather(*(engine.create_tasks([task]) for task in tasks))
 
     assert answers == [[None]] * 60
-    assert engine.commit_counts()[0] >= commits + 2
+    assert len(commits) >= 2
+    assert max(commits) < 40
     assert [task.target.body for task in await engine.due_tasks(QUEUE, None, 100, 2**40)] == [body] * 60
 
 
@@ -171,6 +192,33 @@ async def test_tasks_there_at_the_start_are_counted_beside_what_changes(path: st
         assert await engine.depths() == {QUEUE: 31}
         await engine.purge_queue(QUEUE, START)
         assert await engine.depths() == {QUEUE: 0}
+
+
+def test_the_count_at_the_start_is_of_the_start(path: str) -> None:
+    """Whenever the background comes to it, and whatever the writer has done by then."""
+    lock, connection, snapshot, _, _ = _open(path)
+    connection.execute("INSERT INTO tasks VALUES (1, 1, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, '{}', x'')")
+
+    assert _count(snapshot, path) == {}
+    connection.close()
+    lock.release()
+    lock, connection, snapshot, _, _ = _open(path)
+    assert _count(snapshot, path) == {1: 1}
+    connection.close()
+    lock.release()
+
+
+async def test_retired_generations_are_forgotten(engine: SqliteEngine) -> None:
+    """Neither their counts nor the look-ups that they cost outlive them."""
+    for number in range(3):
+        await add(engine, name=f"n{number}")
+        await engine.purge_queue(QUEUE, START)
+    await add(engine)
+    assert len(engine._queues[QUEUE].retired) == 3
+    assert engine._writer is not None
+    assert engine._writer.depths.keys() == {engine._queues[QUEUE].generation}
+    await engine.sweep(START, 100)
+    assert engine._queues[QUEUE].retired == ()
 
 
 async def test_swept_rows_leave_the_file(path: str) -> None:

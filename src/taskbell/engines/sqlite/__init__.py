@@ -7,6 +7,7 @@ import sqlite3
 from taskbell.core.errors import FailedPrecondition, InvalidArgument
 from taskbell.engines.sqlite.engine import SqliteEngine
 from taskbell.engines.sqlite.store import StoreLock, open_store
+from taskbell.events import Events
 
 __all__ = ["SqliteEngine", "check_store", "make_engine"]
 
@@ -14,10 +15,10 @@ _OLDEST = (3, 37, 0)
 """The first SQLite with STRICT tables."""
 
 
-def make_engine(rest: str) -> SqliteEngine:
+def make_engine(rest: str, events: Events | None) -> SqliteEngine:
     """The engine of `sqlite:PATH`."""
     _check(rest)
-    return SqliteEngine(rest)
+    return SqliteEngine(rest, events)
 
 
 def check_store(rest: str) -> None:

@@ -30,8 +30,8 @@ from taskbell.engines.sqlite.rows import NewTask, numbered_id, retry_fields
 CreateAnswers = list[TaskbellError | None]
 
 _WIDEST = 128
-_INSERTS = [(rows, widened(QUERIES["insert_tasks"], rows)) for rows in (128, 64, 32, 16, 8, 4, 2, 1)]
-"""Few widths, so that each stays a prepared statement."""
+_INSERTS = [widened(QUERIES["insert_tasks"], rows) for rows in range(_WIDEST + 1)]
+"""By the number of their rows, so that a usual batch is one statement; each stays prepared, together some megabytes."""
 
 
 class Recount(Exception):
@@ -137,15 +137,12 @@ class Batch:
     def _insert(self) -> None:
         rows, self._new = self._new, []
         self.depths.update(row.generation for _, row in rows)
-        start, left = 0, len(rows)
-        for width, statement in _INSERTS:
-            while left >= width:
-                parameters: list[Any] = []
-                for task, row in rows[start : start + width]:
-                    parameters += (task.id, row.generation, *task.columns)
-                self.connection.execute(statement, parameters)
-                start += width
-                left -= width
+        for start in range(0, len(rows), _WIDEST):
+            some = rows[start : start + _WIDEST]
+            parameters: list[Any] = []
+            for task, row in some:
+                parameters += (task.id, row.generation, *task.columns)
+            self.connection.execute(_INSERTS[len(some)], parameters)
 
     def _delete(self) -> None:
         over, self._over = self._over, []

@@ -27,6 +27,7 @@ from taskbell.engines.sqlite.rows import ROW_OVERHEAD, new_task
 from taskbell.engines.sqlite.store import StoreLock, connect_reader, open_store, refusal_of
 from taskbell.engines.sqlite.sweep import Walks, sweep
 from taskbell.engines.sqlite.writer import Create, Settle, Verb, Writer
+from taskbell.events import Events
 
 T = TypeVar("T")
 
@@ -36,8 +37,9 @@ _NO_LIMIT = 2**62
 class SqliteEngine:
     """One SQLite file. See `taskbell.engine.Engine` for what every verb promises."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, events: Events | None = None) -> None:
         self._path = path
+        self._events = events or Events()
         self._lock: StoreLock | None = None
         self._writer: Writer | None = None
         self._reader: Reader | None = None
@@ -55,7 +57,7 @@ class SqliteEngine:
         self._ids = IdSequence(last_id)
         self._queues = dict(rows)
         self._reader = Reader(self._path)
-        self._writer = Writer(self._path, connection, Catalog(rows), last_id)
+        self._writer = Writer(self._path, connection, Catalog(rows), last_id, self._events)
         # The writer counts what changes from here on; the tasks there already are counted in the background.
         self._counted = loop.run_in_executor(None, _count, snapshot, self._path)
         self._writer.start(self._follow)
@@ -216,11 +218,6 @@ class SqliteEngine:
             for name, row in self._queues.items()
         }
 
-    def commit_counts(self) -> tuple[int, int]:
-        """Commits so far and the operations in them, for metrics."""
-        writer = self._open_writer()
-        return writer.commits, writer.committed_operations
-
     def _follow(self, changes: dict[str, QueueRow | None]) -> None:
         """Take over what a commit did to the queues; runs on the event loop before its callers are answered."""
         assert self._writer is not None
@@ -260,10 +257,9 @@ def _open(path: str) -> tuple[StoreLock, sqlite3.Connection, sqlite3.Connection,
             rows = [queue_row(row, retired.get(row[0], ())) for row in connection.execute(QUERIES["all_queues"])]
             (last_id,) = connection.execute(QUERIES["last_id"]).fetchone()
             snapshot = connect_reader(path)
-            # A read transaction begins with its first read; the writer starts after this one.
+            # The first read after BEGIN fixes what the snapshot sees; the writer starts later.
             snapshot.execute("BEGIN")
             snapshot.execute("PRAGMA user_version").fetchone()
-            snapshot.execute(QUERIES["record"], ("",)).fetchone()
         except BaseException:
             connection.close()
             raise

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from taskbell.engines.sqlite.batch import Batch, CreateAnswers, Recount
 from taskbell.engines.sqlite.catalog import Catalog, QueueRow
 from taskbell.engines.sqlite.rows import NewTask
 from taskbell.engines.sqlite.store import connect_writer, is_broken, refusal_of
+from taskbell.events import BatchCommitted, Events
 
 _BATCH_OPERATIONS = 1000
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -100,8 +102,11 @@ Published = Callable[[dict[str, QueueRow | None]], None]
 class Writer:
     """Owns the writing connection and its thread."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection, catalog: Catalog, last_id: int) -> None:
+    def __init__(
+        self, path: str, connection: sqlite3.Connection, catalog: Catalog, last_id: int, events: Events
+    ) -> None:
         self._path = path
+        self._events = events
         self._connection: sqlite3.Connection | None = connection
         self._catalog = catalog
         self._stored_last_id = last_id
@@ -115,8 +120,6 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="taskbell-sqlite-writer", daemon=True)
         self.depths: Counter[int] = Counter()
         """Tasks gained by each generation since the start. Written by the thread, read by anybody."""
-        self.commits = 0
-        self.committed_operations = 0
 
     def start(self, published: Published) -> None:
         """Begin. `published` gets the queues that a commit changed, on the event loop, before the answers go out."""
@@ -178,6 +181,7 @@ class Writer:
         return operations, operation is not None
 
     def _commit(self, operations: list[Operation]) -> None:
+        begin_time = time.monotonic_ns()
         try:
             changes = self._transact(operations)
         except sqlite3.IntegrityError as error:
@@ -185,13 +189,12 @@ class Writer:
         except sqlite3.Error as error:
             for operation in operations:
                 operation.error = refusal_of(error, self._path)
-            self._answer(operations, {})
+            self._call_loop(self._answer, operations)
         except Exception as error:  # noqa: BLE001  # The thread must outlive any operation; its caller gets the error.
             self._isolate(operations, error)
         else:
-            self.commits += 1
-            self.committed_operations += len(operations)
-            self._answer(operations, changes)
+            committed = BatchCommitted(len(operations), (time.monotonic_ns() - begin_time) // 1000)
+            self._call_loop(self._publish, operations, changes, committed)
 
     def _isolate(self, operations: list[Operation], error: Exception) -> None:
         """One operation of the batch is broken: let the others through one by one, and tell only that one's caller."""
@@ -200,7 +203,7 @@ class Writer:
                 self._commit([operation])
         else:
             operations[0].error = error
-            self._answer(operations, {})
+            self._call_loop(self._answer, operations)
 
     def _transact(self, operations: list[Operation]) -> dict[str, QueueRow | None]:
         connection = self._connection
@@ -249,12 +252,16 @@ class Writer:
                 self._connection.close()
             self._connection = None
 
-    def _answer(self, operations: list[Operation], changes: dict[str, QueueRow | None]) -> None:
-        self._call_loop(self._hand_out, operations, changes)
-
-    def _hand_out(self, operations: list[Operation], changes: dict[str, QueueRow | None]) -> None:
+    def _publish(
+        self, operations: list[Operation], changes: dict[str, QueueRow | None], committed: BatchCommitted
+    ) -> None:
+        """On the event loop, after a commit: first what it changed, then its callers, each in order."""
         if changes:
             self._published(changes)
+        self._answer(operations)
+        self._events.emit(committed)
+
+    def _answer(self, operations: list[Operation]) -> None:
         for operation in operations:
             self._waiting_operations -= 1
             self._waiting_bytes -= operation.size
