@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import io
 import logging
 import os
@@ -263,7 +264,24 @@ def build(settings: Settings) -> App:
     """The application of a server process."""
     configure_logging(settings)
     sys.setswitchinterval(SWITCH_INTERVAL)
-    return App(settings, on_ready=announce(settings))
+    say_ready = announce(settings)
+
+    def on_ready() -> None:
+        calm_collector()
+        say_ready()
+
+    return App(settings, on_ready=on_ready)
+
+
+def calm_collector() -> None:
+    """Keep the garbage collector from walking all loaded code and all waiting tasks again and again.
+
+    What is there at start stays; calls and attempts leave next to no cycles, and waiting tasks look like garbage in the
+    making to a collector that counts allocations. Measured: a sixth of the CPU time of a delivery.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 _served: list[App] = []
