@@ -87,7 +87,7 @@ async def deliver(run: Run, using: Attempts) -> Outcome:
     if isinstance(target, HttpTarget) and run.lane.queue.http_override is not None:
         target = overridden(target, run.lane.queue.http_override)
     try:
-        bearer = await authorize(target, using.minter)
+        bearer = await authorize(run.task, target, using.minter)
     except TokenUnavailableError as unavailable:
         return Outcome(failure=Failure.UNSENDABLE, reason=str(unavailable))
     if not run.lane.is_current(run.task):
@@ -95,11 +95,12 @@ async def deliver(run: Run, using: Attempts) -> Outcome:
     return await sender.send(address(run.task, target, bearer))
 
 
-async def authorize(target: HttpTarget | AppEngineTarget, minter: Minter) -> str | None:
-    """A fresh bearer where the target wants one."""
+async def authorize(task: Task, target: HttpTarget | AppEngineTarget, minter: Minter) -> str | None:
+    """A fresh bearer where the target wants one; the default audience is the task's URL as its creator gave it."""
     if isinstance(target, AppEngineTarget) or target.token is None:
         return None
-    return await minter.bearer(target.token, target.url)
+    assert isinstance(task.target, HttpTarget)
+    return await minter.bearer(target.token, task.target.url)
 
 
 def address(task: Task, target: HttpTarget | AppEngineTarget, bearer: str | None) -> Request:
