@@ -57,6 +57,15 @@ def test_checking_makes_a_store_of_the_newest_schema(path: str) -> None:
     connection.close()
 
 
+def test_every_commit_reaches_the_disk(path: str) -> None:
+    """No test can pull the plug, so look: FULL syncs the log with each commit, and both settings outlive nothing."""
+    for _ in range(2):
+        connection = open_store(path)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA fullfsync").fetchone() == (1,)
+        connection.close()
+
+
 def test_a_store_that_another_process_holds_is_refused_until_it_dies(path: str) -> None:
     """Even by SIGKILL: nothing is left to clean up."""
     with subprocess.Popen(

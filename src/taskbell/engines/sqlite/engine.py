@@ -256,10 +256,7 @@ def _open(path: str) -> tuple[StoreLock, sqlite3.Connection, sqlite3.Connection,
                 retired[queue_id] = (*retired.get(queue_id, ()), generation)
             rows = [queue_row(row, retired.get(row[0], ())) for row in connection.execute(QUERIES["all_queues"])]
             (last_id,) = connection.execute(QUERIES["last_id"]).fetchone()
-            snapshot = connect_reader(path)
-            # The first read after BEGIN fixes what the snapshot sees; the writer starts later.
-            snapshot.execute("BEGIN")
-            snapshot.execute("PRAGMA user_version").fetchone()
+            snapshot = _snapshot(path)
         except BaseException:
             connection.close()
             raise
@@ -270,6 +267,18 @@ def _open(path: str) -> tuple[StoreLock, sqlite3.Connection, sqlite3.Connection,
         lock.release()
         raise
     return lock, connection, snapshot, {row.queue.name: row for row in rows}, last_id
+
+
+def _snapshot(path: str) -> sqlite3.Connection:
+    """A connection that goes on seeing the state of now, whatever the writer does later."""
+    snapshot = connect_reader(path)
+    try:
+        snapshot.execute("BEGIN")
+        snapshot.execute("PRAGMA user_version").fetchone()  # The first read is what fixes the state.
+    except BaseException:
+        snapshot.close()
+        raise
+    return snapshot
 
 
 def _count(snapshot: sqlite3.Connection, path: str) -> dict[int, int]:

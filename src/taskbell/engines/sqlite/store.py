@@ -16,6 +16,8 @@ from importlib.resources import files
 from taskbell.core.errors import FailedPrecondition, ResourceExhausted, TaskbellError, Unavailable
 
 _CHECKPOINT_PAGES = 4000
+_LOG_BYTES = 64 * 1024 * 1024
+"""What a burst may leave of the write-ahead log once its content is in the database."""
 _WRITER_CACHE_KIB = 32 * 1024
 _READER_CACHE_KIB = 8 * 1024
 _BUSY_MS = 5000
@@ -49,7 +51,9 @@ def connect_writer(path: str) -> sqlite3.Connection:
     connection = _connect(path, _WRITER_CACHE_KIB)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS keeps what was synced in the drive's own memory without it.
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
     # Some builds overwrite what is deleted with zeros, which doubles the cost of every settle.
     connection.execute("PRAGMA secure_delete = OFF")
     return connection

@@ -48,12 +48,8 @@ class Operation:
     error: BaseException | None = None
 
     def run(self, batch: Batch) -> None:
-        """Do it, or collect it for the batch's next flush."""
+        """Do it, or collect it for the batch's next flush. Runs again, from the start, if its batch is rolled back."""
         raise NotImplementedError
-
-    def reset(self) -> None:
-        """Forget the outcome of a run that was rolled back."""
-        self.outcome = self.error = None
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +85,7 @@ class Verb(Operation):
 
     def run(self, batch: Batch) -> None:
         batch.flush()
+        self.error = None
         try:
             self.outcome = self.change(batch)
         except TaskbellError as refusal:
@@ -213,10 +210,10 @@ class Writer:
             try:
                 batch = self._perform(connection, operations, careful=False)
             except Recount:
-                self._rollback(operations)
+                self._rollback()
                 batch = self._perform(connection, operations, careful=True)
         except BaseException as error:
-            self._rollback(operations)
+            self._rollback()
             if isinstance(error, sqlite3.Error) and is_broken(error):
                 self._reconnect()
             raise
@@ -237,10 +234,8 @@ class Writer:
             self._stored_last_id = last_id + _ID_MARGIN
         return batch
 
-    def _rollback(self, operations: list[Operation]) -> None:
+    def _rollback(self) -> None:
         self._catalog.rollback()
-        for operation in operations:
-            operation.reset()
         if self._connection is not None and self._connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
