@@ -18,24 +18,34 @@ from typing import Any, NoReturn
 from taskbell.core.errors import FailedPrecondition
 from taskbell.settings import Settings, hand_over
 
-APP = "taskbell.app:asgi"
+APP = "taskbell.cli.entry:asgi"
 _HEADERS_KIB = 96
 """Google's clients may send long routing headers; Envoy's default is 60."""
 
 
 def check_port(settings: Settings) -> None:
     """Refuse a port that is taken, which Envoy by itself would share without a word."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    address = address_of(settings.host)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with contextlib.closing(socket.socket(family)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((settings.host, settings.port))
+            probe.bind((address, settings.port))
             probe.listen(1)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
+        except OSError as error:
             raise FailedPrecondition(
-                f"cannot listen on {settings.host} port {settings.port}: {reason}; choose another with --port"
+                f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; choose another with --port"
             ) from error
+
+
+def address_of(host: str) -> str:
+    """The IP address of a host name: Envoy listens on addresses only. Raises FailedPrecondition."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FailedPrecondition(f"cannot listen on host {host!r}: {reason}; name one with --host") from error
+    return str(found[0][4][0])
 
 
 def raise_open_files() -> None:
@@ -68,7 +78,7 @@ def envoy_config(settings: Settings) -> dict[str, Any]:
     from pyvoy import PyvoyServer
 
     config: dict[str, Any] = PyvoyServer(
-        APP, address=settings.host, port=settings.port, lifespan=True
+        APP, address=address_of(settings.host), port=settings.port, lifespan=True
     ).get_envoy_config()
     del config["admin"]
     (listener,) = config["static_resources"]["listeners"]
@@ -77,7 +87,41 @@ def envoy_config(settings: Settings) -> dict[str, Any]:
     http = connection_manager["typed_config"]
     http["max_request_headers_kb"] = _HEADERS_KIB
     http["normalize_path"] = False
+    http["http_filters"].insert(0, _ascii_paths_only())
+    http["local_reply_config"] = {"mappers": [_not_found()]}
     return config
+
+
+def _ascii_paths_only() -> dict[str, Any]:
+    """Stop paths with escaped bytes beyond ASCII: no resource has such a name, and pyvoy leaves their callers hanging.
+
+    pyvoy decodes paths as UTF-8 before the app sees them, and where that fails nobody answers.
+    """
+    beyond_ascii = {"safe_regex": {"regex": r".*%[89A-Fa-f][0-9A-Fa-f].*"}}
+    return {
+        "name": "envoy.filters.http.rbac",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
+            "rules": {
+                "action": "DENY",
+                "policies": {
+                    "ascii": {"permissions": [{"url_path": {"path": beyond_ascii}}], "principals": [{"any": True}]}
+                },
+            },
+        },
+    }
+
+
+def _not_found() -> dict[str, Any]:
+    """What a stopped path is answered: Google's error body."""
+    error = {"code": 404, "message": "The path is not known: it has bytes beyond ASCII.", "status": "NOT_FOUND"}
+    return {
+        "filter": {
+            "status_code_filter": {"comparison": {"op": "EQ", "value": {"default_value": 403, "runtime_key": "unused"}}}
+        },
+        "status_code": 404,
+        "body_format_override": {"json_format": {"error": error}},
+    }
 
 
 def become_envoy(settings: Settings) -> NoReturn:
