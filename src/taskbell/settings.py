@@ -211,7 +211,7 @@ def resolve(flags: Mapping[str, str | None], config: Path | None = None) -> Sett
     settings = Settings(**values)
     if not settings.is_loopback and not settings.insecure:
         raise SettingError(
-            f"host {settings.host} is not a loopback address and callers are not checked: "
+            f"host {settings.host!r} is not a loopback address and callers are not checked: "
             "pass --insecure to listen on it all the same, or put an authenticating proxy in front of 127.0.0.1"
         )
     return settings
@@ -243,9 +243,17 @@ def _from_file(config: Path | None) -> dict[str, Any]:
     for key, value in table.items():
         if key not in known:
             raise SettingError(f"{path}: there is no setting {key!r}; expected one of {', '.join(sorted(known))}")
-        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-        values[key] = _parsed(key, text, f"{path}: {key}")
+        values[key] = _parsed(key, _toml_text(value, f"{path}: {key}"), f"{path}: {key}")
     return values
+
+
+def _toml_text(value: Any, source: str) -> str:
+    """A TOML value as it would be written on the command line."""
+    if isinstance(value, dict):
+        raise SettingError(f"{source} is a table: expected a value, since settings have no sections")
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _parsed(key: str, text: str, source: str) -> Any:
