@@ -486,7 +486,7 @@ async def test_an_attempt_that_is_overtaken_while_its_token_is_minted_is_not_sen
         await minting.wait()
         return "late"
 
-    stage.minter.bearer = slow  # type: ignore[method-assign, assignment]
+    stage.minter.bearer = slow  # type: ignore[method-assign]
     task = await stage.create(task_id="t", token=OidcToken("a@p"))
     await stage.pump()
     await stage.tasks.delete(task.name)
