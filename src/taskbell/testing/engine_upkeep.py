@@ -164,6 +164,16 @@ class Sweeping:
         assert (await engine.sweep(START + DAY, 100)).expired_tasks == 1
         assert await due(engine) == []
 
+    async def test_a_clock_that_was_ahead_leaves_nothing_behind(self, engine: Engine) -> None:
+        """Tasks created after it went back are found when their time comes."""
+        await engine.create_queue(sample_queue(OTHER_QUEUE, task_ttl=HOUR), START)
+        await add(engine, queue=OTHER_QUEUE)
+        assert (await engine.sweep(START + 9 * DAY, 100)).expired_tasks == 1
+        await add(engine, queue=OTHER_QUEUE)
+
+        assert (await engine.sweep(START + HOUR, 100)).expired_tasks == 0
+        assert (await engine.sweep(START + HOUR + SECOND, 100)).expired_tasks == 1
+
     async def test_it_removes_few_at_a_time_and_in_the_end_all(self, engine: Engine) -> None:
         """At most `limit` of each kind, and zero only when nothing is left."""
         await engine.create_queue(sample_queue(OTHER_QUEUE), START)
