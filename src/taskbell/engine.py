@@ -137,7 +137,8 @@ class JobEngine(Protocol):
     async def tick(self, ticks: Sequence[Tick]) -> list[bool]:
         """Apply steps, each whole or not at all; True where it applied.
 
-        A step is refused when the key of any of its executions exists.
+        A step is refused when the key of any of its executions exists; only a SUPERSEDED row gives way to the new one,
+        since an edit may bring an instant back that an earlier edit had dropped.
         """
 
     async def force(self, execution: Execution) -> bool:
