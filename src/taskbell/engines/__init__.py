@@ -8,19 +8,25 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from taskbell.core.errors import InvalidArgument
 from taskbell.engine import Engine
 from taskbell.events import Events
 
-_MODULES = {
-    "memory": "taskbell.engines.memory",
-    "sqlite": "taskbell.engines.sqlite",
-}
-"""URL scheme to module. Named by text, so that only the engine that was asked for is imported."""
 
-_FORMS = "memory:, sqlite:PATH"
+class _Row(NamedTuple):
+    """One engine: how its URLs look, and where it lives; as text, so that only the one asked for is imported."""
+
+    form: str
+    module: str
+
+
+_ENGINES = {
+    "memory": _Row("memory:", "taskbell.engines.memory"),
+    "sqlite": _Row("sqlite:PATH", "taskbell.engines.sqlite"),
+}
+"""The registry, by the scheme of the URL."""
 
 
 class _EngineModule(Protocol):
@@ -55,6 +61,8 @@ def check_store(url: str) -> None:
 
 def _find(url: str) -> tuple[_EngineModule, str]:
     scheme, colon, rest = url.partition(":")
-    if not colon or scheme not in _MODULES:
-        raise InvalidArgument(f"No engine is known for the store {url!r}; accepted are: {_FORMS}.")
-    return cast("_EngineModule", import_module(_MODULES[scheme])), rest
+    row = _ENGINES.get(scheme) if colon else None
+    if row is None:
+        forms = ", ".join(row.form for row in _ENGINES.values())
+        raise InvalidArgument(f"No engine is known for the store {url!r}; accepted are: {forms}.")
+    return cast("_EngineModule", import_module(row.module)), rest
