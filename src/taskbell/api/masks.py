@@ -17,34 +17,39 @@ from taskbell.core.errors import InvalidArgument
 
 def merged(stored: Any, sent: Any, paths: Sequence[str], output_only: frozenset[str]) -> Any:
     """A new message of the same type. Raises InvalidArgument for a path that names no field."""
+    for path in paths:
+        _check(stored.DESCRIPTOR, path)
     result = type(stored)()
     result.CopyFrom(stored)
-    fields = stored.DESCRIPTOR.fields_by_name
-    for path in paths or [name for name in fields if name not in output_only]:
+    every = [name for name in stored.DESCRIPTOR.fields_by_name if name not in output_only]
+    for path in every if not paths or "*" in paths else paths:
         steps = path.split(".")
-        if steps == ["*"]:
-            return merged(stored, sent, (), output_only)
         if steps[0] not in output_only:
-            _lay(result, sent, steps, path)
-        elif steps[0] not in fields:
-            raise _unknown(stored, path)
+            _lay(result, sent, steps)
     return result
 
 
-def _lay(into: Any, sent: Any, steps: Sequence[str], path: str) -> None:
-    field = into.DESCRIPTOR.fields_by_name.get(steps[0])
-    if field is None:
-        raise _unknown(into, path)
+def _check(descriptor: Any, path: str) -> None:
+    if path == "*":
+        return
+    inner: Any = descriptor
+    is_inside = False
+    for step in path.split("."):
+        field = inner.fields_by_name.get(step) if inner is not None and not is_inside else None
+        if field is None:
+            raise InvalidArgument(f"Invalid mask for {descriptor.name}: {path}")
+        inner, is_inside = field.message_type, field.is_repeated
+
+
+def _lay(into: Any, sent: Any, steps: Sequence[str]) -> None:
+    field = into.DESCRIPTOR.fields_by_name[steps[0]]
     if len(steps) == 1:
         _copy(into, sent, field)
         return
-    if field.message_type is None or field.is_repeated:
-        raise _unknown(into, path)
-    has_stored = into.HasField(field.name)
     inner = type(getattr(into, field.name))()
-    if has_stored:
+    if into.HasField(field.name):
         inner.CopyFrom(getattr(into, field.name))
-    _lay(inner, getattr(sent, field.name), steps[1:], path)
+    _lay(inner, getattr(sent, field.name), steps[1:])
     if inner.ListFields() or sent.HasField(field.name):
         getattr(into, field.name).CopyFrom(inner)
     else:
@@ -66,7 +71,3 @@ def _copy(into: Any, sent: Any, field: FieldDescriptor) -> None:
             getattr(into, field.name).CopyFrom(getattr(sent, field.name))
     elif not field.has_presence or sent.HasField(field.name):
         setattr(into, field.name, getattr(sent, field.name))
-
-
-def _unknown(message: Any, path: str) -> InvalidArgument:
-    return InvalidArgument(f"Invalid mask for {message.DESCRIPTOR.name}: {path}")
