@@ -11,21 +11,28 @@ from typing import Protocol
 
 from taskbell.core.instant import Span
 from taskbell.core.outcome import Failure, Outcome
-from taskbell.core.target import Headers, Token
+from taskbell.core.target import Headers, Routing, Token
 
 __all__ = ["Failure", "Minter", "Outcome", "Request", "Sender", "TokenUnavailableError"]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request, complete: the sender adds only Host and what the connection needs."""
+    """One HTTP request, complete: the sender adds only Host and what the connection needs.
+
+    To App Engine: `url` is the relative URI, and `routing` says whose. To Pub/Sub: `url` is the topic's name, `headers`
+    are the message's attributes and `body` is its data.
+    """
 
     method: str
     url: str
     headers: Headers
     body: bytes | None
     """None: no body and no Content-Length; empty bytes: Content-Length: 0."""
-    deadline: Span
+    deadline: Span | None
+    """None: the default of what the request goes to, which its sender knows. HTTP requests have none such."""
+    routing: Routing | None = None
+    """Of App Engine requests, and only of those."""
 
 
 class Sender(Protocol):

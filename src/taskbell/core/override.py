@@ -1,11 +1,11 @@
-"""What a queue's HTTP target lays over a task's (wire.md section 5.5)."""
+"""What a queue lays over the targets of its tasks (wire.md section 5.5)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from taskbell.core.target import Headers, HttpOverride, HttpTarget
+from taskbell.core.target import AppEngineTarget, Headers, HttpOverride, HttpTarget, Routing
 
 # Parts as RFC 3986 (appendix B) splits them. urllib's own split drops line breaks and refuses some hosts; what a task
 # was created with must come through here as it is.
@@ -25,6 +25,11 @@ def overridden(target: HttpTarget, override: HttpOverride) -> HttpTarget:
         headers=_headers(target.headers, override),
         token=override.token or target.token,
     )
+
+
+def rerouted(target: AppEngineTarget, routing: Routing) -> AppEngineTarget:
+    """The target as it is sent from a queue with this routing, which replaces the task's as a whole."""
+    return replace(target, routing=routing)
 
 
 def _url(url: str, override: HttpOverride) -> str:

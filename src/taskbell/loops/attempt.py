@@ -18,8 +18,9 @@ from taskbell.clock import Clock
 from taskbell.core import attempt as rules
 from taskbell.core.errors import TaskbellError
 from taskbell.core.headers import dispatch_headers
-from taskbell.core.instant import HOUR, SECOND, Instant, Span
-from taskbell.core.override import overridden
+from taskbell.core.instant import SECOND, Instant, Span
+from taskbell.core.limits import GOOGLE
+from taskbell.core.override import overridden, rerouted
 from taskbell.core.queue import RetryConfig
 from taskbell.core.target import HTTP_BODY_METHODS, AppEngineTarget, HttpTarget
 from taskbell.core.task import Task
@@ -31,8 +32,6 @@ from taskbell.sender import Failure, Minter, Outcome, Request, Sender, TokenUnav
 log = structlog.get_logger("taskbell.attempt")
 
 SETTLE_RETRY_WAIT: Span = SECOND
-APP_ENGINE_DEADLINE: Span = HOUR // 6
-"""Ten minutes: App Engine's deadline with automatic scaling, where the task names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +85,8 @@ async def deliver(run: Run, using: Attempts) -> Outcome:
         return Outcome(failure=Failure.UNSENDABLE, reason=f"no sender is configured for {type(target).__name__}")
     if isinstance(target, HttpTarget) and run.lane.queue.http_override is not None:
         target = overridden(target, run.lane.queue.http_override)
+    elif isinstance(target, AppEngineTarget) and run.lane.queue.routing_override is not None:
+        target = rerouted(target, run.lane.queue.routing_override)
     try:
         bearer = await authorize(run.task, target, using.minter)
     except TokenUnavailableError as unavailable:
@@ -105,14 +106,12 @@ async def authorize(task: Task, target: HttpTarget | AppEngineTarget, minter: Mi
 
 def address(task: Task, target: HttpTarget | AppEngineTarget, bearer: str | None) -> Request:
     """The request of this attempt. `target` is the task's own with what its queue lays over it."""
-    has_body = target.method in HTTP_BODY_METHODS
-    return Request(
-        method=target.method,
-        url=target.url if isinstance(target, HttpTarget) else target.relative_uri,
-        headers=dispatch_headers(task, target.headers, bearer),
-        body=target.body if has_body else None,
-        deadline=task.dispatch_deadline or APP_ENGINE_DEADLINE,
-    )
+    headers = dispatch_headers(task, target.headers, bearer)
+    body = target.body if target.method in HTTP_BODY_METHODS else None
+    if isinstance(target, HttpTarget):
+        return Request(target.method, target.url, headers, body, task.dispatch_deadline or GOOGLE.default_http_deadline)
+    # How long it may take without a deadline of its own depends on how its service scales, which the sender knows.
+    return Request(target.method, target.relative_uri, headers, body, task.dispatch_deadline, target.routing)
 
 
 def judge(run: Run, outcome: Outcome, now: Instant) -> tuple[Task | None, Result]:

@@ -55,6 +55,7 @@ class DirectClient:
 
     async def send(self, request: Request, wire: WireUrl, headers: Headers) -> Outcome:
         """One exchange."""
+        assert request.deadline is not None, "an HTTP request names its deadline"
         try:
             place = Url(f"{wire.scheme}://{wire.authority}/")
             exchange = _Exchange(_request_bytes(request, place, wire.target, headers))

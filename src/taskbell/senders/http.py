@@ -136,8 +136,9 @@ class HttpSender:
 
 
 @functools.lru_cache(maxsize=256)
-def _timeout(deadline: Span) -> timedelta:
+def _timeout(deadline: Span | None) -> timedelta:
     """Most tasks share a few deadlines."""
+    assert deadline is not None, "an HTTP request names its deadline"
     return timedelta(microseconds=deadline)
 
 
