@@ -1,8 +1,9 @@
 """Tokens that Google signs, for dispatches to Google's own services; used where an operator has Google credentials.
 
 The server's credentials (Application Default Credentials) impersonate the account that a task names, for which they
-need the role Service Account Token Creator on it. google-auth talks to IAM with blocking calls, so each is in a thread;
-a token is used again until shortly before it expires, and none is asked for twice at a time.
+need the role Service Account Token Creator on it; to Pub/Sub they speak for themselves. google-auth talks to IAM with
+blocking calls, so each is in a thread; a token is used again until shortly before it expires, and none is asked for
+twice at a time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ HOW_TO: Final = (
     "no Google credentials: set GOOGLE_APPLICATION_CREDENTIALS or run `gcloud auth application-default login` "
     "for the account that Taskbell runs as"
 )
+_OWN: Final = ("own",)
 _KEPT_MAX: Final = 1024
 _ASK_AGAIN: Span = 60 * SECOND
 
@@ -78,13 +80,17 @@ class GoogleTokens:
         """An ID token. Raises TokenUnavailableError."""
         return await self._token(("id", email, audience), lambda source: _id_credentials(source, email, audience))
 
+    async def own_token(self) -> str:
+        """An access token of the server's own account, impersonating nobody. Raises TokenUnavailableError."""
+        return await self._token(_OWN, lambda source: source)
+
     async def _token(self, key: tuple[str, ...], make: Callable[[Any], _Credentials]) -> str:
         kept = self._keep(key)
         async with kept.lock:
             if kept.credentials is None:
                 kept.credentials = make(await self._own())
             if not kept.credentials.valid:
-                await self._refresh(kept.credentials, key[1])
+                await self._refresh(kept.credentials, key)
             assert kept.credentials.token is not None
             return kept.credentials.token
 
@@ -96,17 +102,21 @@ class GoogleTokens:
             self._kept.popitem(last=False)
         return kept
 
-    async def _refresh(self, credentials: _Credentials, email: str) -> None:
+    async def _refresh(self, credentials: _Credentials, key: tuple[str, ...]) -> None:
         if self._transport is None:
             self._transport = RequestsTransport()
         try:
             await asyncio.to_thread(credentials.refresh, self._transport)
         except (TransportError, RequestException):
-            raise TokenUnavailableError("Google's IAM Credentials API cannot be reached") from None
-        except GoogleAuthError:
-            # The error's text may hold IAM's whole answer; the log gets what an operator can act on.
             raise TokenUnavailableError(
-                f"Google gave no token for {email}: the server's account needs the role "
+                f"Google's {'token endpoint' if key == _OWN else 'IAM Credentials API'} cannot be reached"
+            ) from None
+        except GoogleAuthError:
+            # The error's text may hold Google's whole answer; the log gets what an operator can act on.
+            raise TokenUnavailableError(
+                "Google gave no token for the server's own credentials: they may be revoked or have expired"
+                if key == _OWN
+                else f"Google gave no token for {key[1]}: the server's account needs the role "
                 "roles/iam.serviceAccountTokenCreator on it, and the IAM Credentials API must be enabled"
             ) from None
 
