@@ -28,16 +28,19 @@ from taskbell.api.rest import RestAdapter
 from taskbell.clock import Clock, SystemClock
 from taskbell.core.errors import TaskbellError
 from taskbell.core.instant import SECOND
-from taskbell.core.target import HttpTarget
+from taskbell.core.target import AppEngineTarget, HttpTarget, PubsubTarget
 from taskbell.engines import make_engine
 from taskbell.events import AttemptFinished, Events, Result
 from taskbell.loops.attempt import Attempts
 from taskbell.loops.dispatcher import Dispatcher
 from taskbell.loops.lane import Window
 from taskbell.loops.sweeper import Sweeper
+from taskbell.sender import Sender
+from taskbell.senders.app_engine import AppEngineSender
 from taskbell.senders.google import GoogleTokens
 from taskbell.senders.http import HttpSender
 from taskbell.senders.issuer import JWKS_PATH, Issuer
+from taskbell.senders.pubsub import PubsubSender
 from taskbell.senders.tokens import Tokens
 from taskbell.service.access import AccessService
 from taskbell.service.locations import LocationService
@@ -75,10 +78,18 @@ class App:
         self.engine = make_engine(settings.store)
         await self.engine.open()
         self.issuer = await Issuer.open(self.engine, settings.issuer_url, clock)
-        tokens = Tokens(self.issuer, GoogleTokens(clock), is_google_signed=settings.is_google_signed)
+        google = GoogleTokens(clock)
+        tokens = Tokens(self.issuer, google, is_google_signed=settings.is_google_signed)
         self.sender = HttpSender()
         await self.sender.start()
-        using = Attempts(self.engine, {HttpTarget: self.sender}, tokens, clock, events)
+        senders: dict[type, Sender] = {
+            HttpTarget: self.sender,
+            AppEngineTarget: AppEngineSender(self.sender, settings.application),
+            PubsubTarget: PubsubSender(
+                self.sender, settings.pubsub_url, None if settings.pubsub_emulator_host else google.own_token
+            ),
+        }
+        using = Attempts(self.engine, senders, tokens, clock, events)
         self.dispatcher = Dispatcher(using, clock, Window(settings.window_tasks, settings.window_bytes))
         self.sweeper = Sweeper(self.engine, clock)
         limits = settings.limits

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from taskbell.core.app_engine import Application
 from taskbell.core.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Span
 from taskbell.core.limits import GOOGLE, Limits
 
@@ -65,6 +66,18 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _application(text: str) -> tuple[str, ...]:
+    entries = _listed(text)
+    Application.parse(entries)
+    return entries
+
+
+def _root_url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError("expected a URL that begins with http:// or https://")
+    return text
+
+
 def _choice(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:
@@ -94,9 +107,9 @@ def _integer(least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
-def _setting(default: Any, parse: Callable[[str], Any], text: str) -> Any:
-    """One setting: its default, how its text is read, and what it means."""
-    return field(default=default, metadata={"parse": parse, "help": text})
+def _setting(default: Any, parse: Callable[[str], Any], text: str, *, variable: str | None = None) -> Any:
+    """One setting: its default, how its text is read, what it means; and a variable that other programs know."""
+    return field(default=default, metadata={"parse": parse, "help": text, "variable": variable})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +148,23 @@ class Settings:
         "taskbell",
         _choice("taskbell", "google"),
         "Who signs ID tokens: this server, or Google through configured Google credentials.",
+    )
+
+    # Targets besides HTTP.
+    app_engine: tuple[str, ...] = _setting(
+        (),
+        _application,
+        "App Engine services and their addresses, comma-separated: SERVICE[:VERSION[:INSTANCE]]=URL[;SCALING], "
+        "or *=URL with {service} in it. SCALING is automatic, manual, basic or flexible.",
+    )
+    pubsub_endpoint: str = _setting(
+        "https://pubsub.googleapis.com", _root_url, "Where jobs with Pub/Sub targets publish, with Google credentials."
+    )
+    pubsub_emulator_host: str = _setting(
+        "",
+        str,
+        "HOST:PORT of a Pub/Sub emulator to publish to, without credentials. PUBSUB_EMULATOR_HOST works as well.",
+        variable="PUBSUB_EMULATOR_HOST",
     )
 
     # Limits, Google's by default.
@@ -195,6 +225,16 @@ class Settings:
         return self.issuer.rstrip("/") or self.url
 
     @property
+    def application(self) -> Application:
+        """The App Engine services that are mapped to addresses."""
+        return Application.parse(self.app_engine)
+
+    @property
+    def pubsub_url(self) -> str:
+        """The root of the Pub/Sub API that is published to."""
+        return f"http://{self.pubsub_emulator_host}" if self.pubsub_emulator_host else self.pubsub_endpoint
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
         return self.host in {"localhost", "::1"} or self.host.startswith("127.")
@@ -221,6 +261,8 @@ def _from_environment() -> dict[str, Any]:
     values = {}
     for item in fields(Settings):
         name = PREFIX + item.name.upper()
+        if name not in os.environ and item.metadata["variable"]:
+            name = item.metadata["variable"]
         text = os.environ.get(name)
         # Kubernetes sets TASKBELL_PORT=tcp://... for a service of this name; that is not meant for us.
         if text is not None and not (item.name == "port" and text.startswith("tcp://")):
@@ -273,5 +315,7 @@ def hand_over(settings: Settings, more: Mapping[str, str]) -> dict[str, str]:
 def taken_over() -> Settings:
     """The settings that `hand_over` put into this process's environment."""
     values = json.loads(os.environ[HANDOVER])
-    values["locations"] = tuple(values["locations"])
+    for key, value in values.items():
+        if isinstance(value, list):  # JSON has no tuples.
+            values[key] = tuple(value)
     return Settings(**values)
