@@ -52,7 +52,7 @@ def print_span(span: Span) -> str:
     for unit in ("d", "h", "m", "s"):
         if span % _UNITS[unit] == 0:
             return f"{span // _UNITS[unit]}{unit}"
-    return f"{span / MILLISECOND:g}ms"
+    return f"{span // MILLISECOND}ms"
 
 
 def _boolean(text: str) -> bool:
