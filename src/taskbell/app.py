@@ -35,6 +35,7 @@ from taskbell.loops.attempt import Attempts
 from taskbell.loops.dispatcher import Dispatcher
 from taskbell.loops.lane import Window
 from taskbell.loops.sweeper import Sweeper
+from taskbell.loops.ticker import Ticker
 from taskbell.sender import Sender
 from taskbell.senders.app_engine import AppEngineSender
 from taskbell.senders.google import GoogleTokens
@@ -43,6 +44,7 @@ from taskbell.senders.issuer import JWKS_PATH, Issuer
 from taskbell.senders.pubsub import PubsubSender
 from taskbell.senders.tokens import Tokens
 from taskbell.service.access import AccessService
+from taskbell.service.jobs import JobService
 from taskbell.service.locations import LocationService
 from taskbell.service.operations import OperationService
 from taskbell.service.queues import QueueService
@@ -91,11 +93,13 @@ class App:
         }
         using = Attempts(self.engine, senders, tokens, clock, events)
         self.dispatcher = Dispatcher(using, clock, Window(settings.window_tasks, settings.window_bytes))
+        self.ticker = Ticker(using, clock, catch_up=settings.catch_up, max_open=settings.max_open_executions)
         self.sweeper = Sweeper(self.engine, clock)
         limits = settings.limits
         self.services = Services(
             queues=QueueService(self.engine, self.dispatcher, clock, limits),
             tasks=TaskService(self.engine, self.dispatcher, clock, limits, events),
+            jobs=JobService(self.engine, self.ticker, clock, limits, forced_header=settings.forced_schedule_time),
             access=AccessService(self.engine),
             locations=LocationService(self.engine, settings.locations),
             operations=OperationService(),
@@ -116,6 +120,9 @@ class App:
         )
         await self.dispatcher.load()
         self.dispatcher.start()
+        if hasattr(self.engine, "all_jobs"):
+            await self.ticker.load()
+            self.ticker.start()
         self.sweeper.start()
         self._is_ready = True
 
@@ -123,10 +130,12 @@ class App:
         """Stop dispatching, let attempts that are out end within the grace period, commit and close."""
         self._is_ready = False
         await self.sweeper.stop()
-        cut = await self.dispatcher.drain(self.settings.grace)
+        cuts = await asyncio.gather(self.dispatcher.drain(self.settings.grace), self.ticker.drain(self.settings.grace))
+        cut = sum(cuts)
         if cut:
             log.warning("shutdown.cut", attempts=cut, grace_seconds=self.settings.grace / SECOND)
         await self.dispatcher.stop()
+        await self.ticker.stop()
         await self.sender.close()
         await self.engine.close()
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from taskbell.core.instant import Span
+from taskbell.core.job import Execution, Job
 from taskbell.core.outcome import Outcome
 from taskbell.core.task import Task
 
@@ -59,6 +60,17 @@ class AttemptFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutionAttempted:
+    """An attempt of a job's execution ended and was recorded."""
+
+    name: ClassVar[str] = "execution.attempted"
+    job: Job
+    execution: Execution
+    outcome: Outcome
+    duration: Span
+
+
+@dataclass(frozen=True, slots=True)
 class BatchCommitted:
     """The engine committed one group of operations."""
 
@@ -67,7 +79,7 @@ class BatchCommitted:
     duration: Span
 
 
-Event = TaskCreated | TaskDispatched | AttemptFinished | BatchCommitted
+Event = TaskCreated | TaskDispatched | AttemptFinished | ExecutionAttempted | BatchCommitted
 
 
 class Events:

@@ -187,6 +187,22 @@ class Settings:
         GOOGLE.queue_tombstone, parse_span, "How long a queue's name stays taken after a delete; 0: not at all."
     )
 
+    # Jobs.
+    catch_up: Span | None = _setting(
+        None,
+        parse_span,
+        "How late a job may start after downtime. Default: one period of its schedule, at most an hour.",
+    )
+    forced_schedule_time: str = _setting(
+        "next",
+        _choice("next", "now", "omit"),
+        "What X-CloudScheduler-ScheduleTime says on a forced run: the next scheduled time, the call's, or no header.",
+    )
+    history: Span = _setting(30 * DAY, parse_span, "How long the executions of jobs are kept.")
+    max_open_executions: int = _setting(
+        2000, _integer(1, 1_000_000), "Executions of jobs that are attempted at once; others wait their turn."
+    )
+
     # Memory.
     window_tasks: int = _setting(
         1000, _integer(1, 1_000_000), "Waiting tasks held in memory for each queue; the rest stays in the store."

@@ -12,12 +12,14 @@ from urllib.parse import unquote
 from taskbell.api.methods import Method, all_methods
 from taskbell.api.rest import RestAdapter
 from taskbell.core.instant import Instant, Span
+from taskbell.core.job import Execution, Job
 from taskbell.core.limits import GOOGLE
 from taskbell.core.queue import Queue
 from taskbell.core.task import Task
 from taskbell.engines.memory import MemoryEngine
 from taskbell.events import Events
 from taskbell.service.access import AccessService
+from taskbell.service.jobs import JobService
 from taskbell.service.locations import LocationService
 from taskbell.service.operations import OperationService
 from taskbell.service.queues import QueueService
@@ -73,6 +75,25 @@ class RecordingDispatch:
         return task
 
 
+class RecordingScheduling:
+    """A `Scheduling` that fires nothing and remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def job_changed(self, job: Job) -> None:
+        self.told.append(f"changed {job.name}")
+
+    def job_deleted(self, job: Job) -> None:
+        self.told.append(f"deleted {job.name}")
+
+    def run(self, job: Job, execution: Execution) -> None:
+        self.told.append(f"run {job.name} {execution.instant}")
+
+    def current(self, job: Job) -> Job:
+        return job
+
+
 @dataclass
 class Answer:
     """One response."""
@@ -103,6 +124,7 @@ class RestServer:
         services = Services(
             queues=QueueService(self.engine, self.dispatch, clock, GOOGLE),
             tasks=TaskService(self.engine, self.dispatch, clock, GOOGLE, events),
+            jobs=JobService(self.engine, RecordingScheduling(), clock, GOOGLE, forced_header="next"),
             access=AccessService(self.engine),
             locations=LocationService(self.engine, ["us-central1"]),
             operations=OperationService(),

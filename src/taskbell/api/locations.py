@@ -38,6 +38,32 @@ def fill_location(message: Any, name: str, location_id: str) -> None:
     message.labels["cloud.googleapis.com/region"] = location_id
 
 
+async def list_operations(services: Services, request: Any, response: Any) -> Any:
+    """ListOperations: those that are remembered, oldest first."""
+    names.parse_location(request.name)
+    now = services.clock.now()
+    scope = f"operations\n{request.name}\n{request.filter}"
+    cursor = cursor_of(request.page_token, scope, now)
+    start, size = cursor[0] if cursor else 0, page_size(request.page_size, _PAGE)
+    operations = services.operations.under(request.name)
+    response.operations.extend(operations[start : start + size])
+    if len(operations) > start + size:
+        response.next_page_token = page_token([start + size], scope, now + services.limits.page_token_life)
+    return response
+
+
+async def delete_operation(services: Services, request: Any, response: Any) -> Any:
+    """DeleteOperation: forget it."""
+    services.operations.forget(request.name)
+    return response
+
+
+async def cancel_operation(services: Services, request: Any, response: Any) -> Any:
+    """CancelOperation: all operations are done, so there is nothing to cancel."""
+    services.operations.get(request.name)
+    return response
+
+
 async def get_operation(services: Services, request: Any, response: Any) -> Any:
     """GetOperation: operations are done when they are answered, and remembered for a while."""
     return services.operations.get(request.name)

@@ -6,17 +6,20 @@ need, and which handler answers. A row without a handler is known to the API and
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
-from google.cloud import tasks_v2 as tasks_types
+from google.cloud import scheduler_v1, scheduler_v1beta1, tasks_v2
 from google.cloud.location import locations_pb2
 from google.iam.v1 import iam_policy_pb2, policy_pb2
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 
-from taskbell.api import locations, tasks
+from taskbell.api import jobs, locations, tasks
+from taskbell.api import scheduler_v1beta1 as v1beta1
 from taskbell.service.services import Services
 
 Handler = Callable[[Services, Any, Any], Awaitable[Any]]
@@ -40,219 +43,141 @@ class Method:
     handler: Handler | None = None
 
 
-QUEUES = "projects/*/locations/*/queues"
-TASKS = f"{QUEUES}/*/tasks"
+class Row(NamedTuple):
+    """A method without what all methods of its service have in common."""
+
+    rpc: str
+    verb: str
+    path: str
+    body: str
+    response: Any
+    """A message type, or the name of one of the API's own."""
+    permission: str
+    request: Any = None
+    """None: the API's own `{rpc}Request`."""
+
+
+LOCATION = "projects/*/locations/*"
+QUEUE = f"{LOCATION}/queues/*"
+TASK = f"{QUEUE}/tasks/*"
+JOB = f"{LOCATION}/jobs/*"
+CMEK = f"{LOCATION}/cmekConfig"
 EMPTY = empty_pb2.Empty
+OPERATION = operations_pb2.Operation
+_POLICY, _IAM = policy_pb2.Policy, iam_policy_pb2
+
+TASKS_V2 = [
+    Row("ListQueues", "GET", f"{{parent={LOCATION}}}/queues", "", "ListQueuesResponse", "queues.list"),
+    Row("GetQueue", "GET", f"{{name={QUEUE}}}", "", "Queue", "queues.get"),
+    Row("CreateQueue", "POST", f"{{parent={LOCATION}}}/queues", "queue", "Queue", "queues.create"),
+    Row("UpdateQueue", "PATCH", f"{{queue.name={QUEUE}}}", "queue", "Queue", "queues.update"),
+    Row("DeleteQueue", "DELETE", f"{{name={QUEUE}}}", "", EMPTY, "queues.delete"),
+    Row("PurgeQueue", "POST", f"{{name={QUEUE}}}:purge", "*", "Queue", "queues.purge"),
+    Row("PauseQueue", "POST", f"{{name={QUEUE}}}:pause", "*", "Queue", "queues.pause"),
+    Row("ResumeQueue", "POST", f"{{name={QUEUE}}}:resume", "*", "Queue", "queues.resume"),
+    Row("GetIamPolicy", "POST", f"{{resource={QUEUE}}}:getIamPolicy", "*", _POLICY, "queues.getIamPolicy",
+        _IAM.GetIamPolicyRequest),
+    Row("SetIamPolicy", "POST", f"{{resource={QUEUE}}}:setIamPolicy", "*", _POLICY, "queues.setIamPolicy",
+        _IAM.SetIamPolicyRequest),
+    Row("TestIamPermissions", "POST", f"{{resource={QUEUE}}}:testIamPermissions", "*",
+        _IAM.TestIamPermissionsResponse, "", _IAM.TestIamPermissionsRequest),
+    Row("ListTasks", "GET", f"{{parent={QUEUE}}}/tasks", "", "ListTasksResponse", "tasks.list"),
+    Row("GetTask", "GET", f"{{name={TASK}}}", "", "Task", "tasks.get"),
+    Row("CreateTask", "POST", f"{{parent={QUEUE}}}/tasks", "*", "Task", "tasks.create"),
+    Row("DeleteTask", "DELETE", f"{{name={TASK}}}", "", EMPTY, "tasks.delete"),
+    Row("RunTask", "POST", f"{{name={TASK}}}:run", "*", "Task", "tasks.run"),
+    Row("BatchCreateTasks", "POST", f"{{parent={QUEUE}}}/tasks:batchCreate", "*", OPERATION, "tasks.create"),
+    Row("BatchDeleteTasks", "POST", f"{{parent={QUEUE}}}/tasks:batchDelete", "*", OPERATION, "tasks.delete"),
+    Row("GetCmekConfig", "GET", f"{{name={CMEK}}}", "", "CmekConfig", "cmekConfig.get"),
+    Row("UpdateCmekConfig", "PATCH", f"{{cmek_config.name={CMEK}}}", "cmek_config", "CmekConfig", "cmekConfig.update"),
+]  # fmt: skip
+
+SCHEDULER = [
+    Row("ListJobs", "GET", f"{{parent={LOCATION}}}/jobs", "", "ListJobsResponse", "jobs.list"),
+    Row("GetJob", "GET", f"{{name={JOB}}}", "", "Job", "jobs.get"),
+    Row("CreateJob", "POST", f"{{parent={LOCATION}}}/jobs", "job", "Job", "jobs.create"),
+    Row("UpdateJob", "PATCH", f"{{job.name={JOB}}}", "job", "Job", "jobs.update"),
+    Row("DeleteJob", "DELETE", f"{{name={JOB}}}", "", EMPTY, "jobs.delete"),
+    Row("PauseJob", "POST", f"{{name={JOB}}}:pause", "*", "Job", "jobs.pause"),
+    Row("ResumeJob", "POST", f"{{name={JOB}}}:resume", "*", "Job", "jobs.enable"),
+    Row("RunJob", "POST", f"{{name={JOB}}}:run", "*", "Job", "jobs.run"),
+]
 
 
-def tasks_methods() -> list[Method]:
-    """google.cloud.tasks.v2."""
-    t, service, base = _pb, "/google.cloud.tasks.v2.CloudTasks/", "/v2"
+def methods_of(  # noqa: PLR0917 - what a version of an API consists of
+    service: str,
+    base: str,
+    rows: Iterable[Row],
+    messages: ModuleType,
+    handlers: ModuleType,
+    adapt: Callable[[Handler], Handler] = lambda handler: handler,
+) -> list[Method]:
+    """The methods of one version of an API: each is answered by the handler that has its name in snake_case."""
+    product = "cloudtasks" if "CloudTasks" in service else "cloudscheduler"
 
-    def row(  # noqa: PLR0917 - a row has as many columns as it has
-        rpc: str, verb: str, path: str, body: str, response: Any, permission: str, handler: Handler, request: Any = None
-    ) -> Method:
-        request = request or t(rpc + "Request")
-        return Method(
-            service + rpc, verb, f"{base}/{path}", body, request, response, f"cloudtasks.{permission}", handler
-        )
+    def message(kind: Any) -> Any:
+        return getattr(messages, kind).pb() if isinstance(kind, str) else kind
 
-    queue, task, op = t("Queue"), t("Task"), operations_pb2.Operation
-    location, one_queue, one_task = "projects/*/locations/*", f"{QUEUES}/*", f"{TASKS}/*"
     return [
-        row(
-            "ListQueues",
-            "GET",
-            f"{{parent={location}}}/queues",
-            "",
-            t("ListQueuesResponse"),
-            "queues.list",
-            tasks.list_queues,
-        ),
-        row("GetQueue", "GET", f"{{name={one_queue}}}", "", queue, "queues.get", tasks.get_queue),
-        row(
-            "CreateQueue", "POST", f"{{parent={location}}}/queues", "queue", queue, "queues.create", tasks.create_queue
-        ),
-        row("UpdateQueue", "PATCH", f"{{queue.name={one_queue}}}", "queue", queue, "queues.update", tasks.update_queue),
-        row("DeleteQueue", "DELETE", f"{{name={one_queue}}}", "", EMPTY, "queues.delete", tasks.delete_queue),
-        row("PurgeQueue", "POST", f"{{name={one_queue}}}:purge", "*", queue, "queues.purge", tasks.purge_queue),
-        row("PauseQueue", "POST", f"{{name={one_queue}}}:pause", "*", queue, "queues.pause", tasks.pause_queue),
-        row("ResumeQueue", "POST", f"{{name={one_queue}}}:resume", "*", queue, "queues.resume", tasks.resume_queue),
-        row(
-            "GetIamPolicy",
-            "POST",
-            f"{{resource={one_queue}}}:getIamPolicy",
-            "*",
-            policy_pb2.Policy,
-            "queues.getIamPolicy",
-            tasks.get_iam_policy,
-            iam_policy_pb2.GetIamPolicyRequest,
-        ),
-        row(
-            "SetIamPolicy",
-            "POST",
-            f"{{resource={one_queue}}}:setIamPolicy",
-            "*",
-            policy_pb2.Policy,
-            "queues.setIamPolicy",
-            tasks.set_iam_policy,
-            iam_policy_pb2.SetIamPolicyRequest,
-        ),
-        row(
-            "TestIamPermissions",
-            "POST",
-            f"{{resource={one_queue}}}:testIamPermissions",
-            "*",
-            iam_policy_pb2.TestIamPermissionsResponse,
-            "",
-            tasks.test_iam_permissions,
-            iam_policy_pb2.TestIamPermissionsRequest,
-        ),
-        row(
-            "ListTasks",
-            "GET",
-            f"{{parent={one_queue}}}/tasks",
-            "",
-            t("ListTasksResponse"),
-            "tasks.list",
-            tasks.list_tasks,
-        ),
-        row("GetTask", "GET", f"{{name={one_task}}}", "", task, "tasks.get", tasks.get_task),
-        row("CreateTask", "POST", f"{{parent={one_queue}}}/tasks", "*", task, "tasks.create", tasks.create_task),
-        row("DeleteTask", "DELETE", f"{{name={one_task}}}", "", EMPTY, "tasks.delete", tasks.delete_task),
-        row("RunTask", "POST", f"{{name={one_task}}}:run", "*", task, "tasks.run", tasks.run_task),
-        row(
-            "BatchCreateTasks",
-            "POST",
-            f"{{parent={one_queue}}}/tasks:batchCreate",
-            "*",
-            op,
-            "tasks.create",
-            tasks.batch_create_tasks,
-        ),
-        row(
-            "BatchDeleteTasks",
-            "POST",
-            f"{{parent={one_queue}}}/tasks:batchDelete",
-            "*",
-            op,
-            "tasks.delete",
-            tasks.batch_delete_tasks,
-        ),
-        row(
-            "GetCmekConfig",
-            "GET",
-            f"{{name={location}/cmekConfig}}",
-            "",
-            t("CmekConfig"),
-            "cmekConfig.get",
-            tasks.get_cmek_config,
-        ),
-        row(
-            "UpdateCmekConfig",
-            "PATCH",
-            f"{{cmek_config.name={location}/cmekConfig}}",
-            "cmek_config",
-            t("CmekConfig"),
-            "cmekConfig.update",
-            tasks.update_cmek_config,
-        ),
+        Method(
+            grpc=f"/{service}/{row.rpc}",
+            verb=row.verb,
+            path=f"{base}/{row.path}",
+            body=row.body,
+            request=message(row.request or f"{row.rpc}Request"),
+            response=message(row.response),
+            permission=row.permission and f"{product}.{row.permission}",
+            handler=adapt(getattr(handlers, _snake(row.rpc))),
+        )
+        for row in rows
     ]
 
 
 def mixin_methods(base: str, product: str) -> list[Method]:
     """Locations and Operations, as every version of every API has them under its own REST prefix."""
-    location = "projects/*/locations/*"
-    operation = f"{{name={location}/operations/*}}"
-    loc, ops = "/google.cloud.location.Locations/", "/google.longrunning.Operations/"
+    one_operation = f"{base}/{{name={LOCATION}/operations/*}}"
+    loc, ops, lo = "/google.cloud.location.Locations/", "/google.longrunning.Operations/", operations_pb2
     return [
-        Method(
-            loc + "ListLocations",
-            "GET",
-            f"{base}/{{name=projects/*}}/locations",
-            "",
-            locations_pb2.ListLocationsRequest,
-            locations_pb2.ListLocationsResponse,
-            f"{product}.locations.list",
-            locations.list_locations,
-        ),
-        Method(
-            loc + "GetLocation",
-            "GET",
-            f"{base}/{{name={location}}}",
-            "",
-            locations_pb2.GetLocationRequest,
-            locations_pb2.Location,
-            f"{product}.locations.get",
-            locations.get_location,
-        ),
-        Method(
-            ops + "GetOperation",
-            "GET",
-            f"{base}/{operation}",
-            "",
-            operations_pb2.GetOperationRequest,
-            operations_pb2.Operation,
-            "",
-            locations.get_operation,
-        ),
-        Method(
-            ops + "ListOperations",
-            "GET",
-            f"{base}/{{name={location}}}/operations",
-            "",
-            operations_pb2.ListOperationsRequest,
-            operations_pb2.ListOperationsResponse,
-            "",
-        ),
-        Method(
-            ops + "DeleteOperation",
-            "DELETE",
-            f"{base}/{operation}",
-            "",
-            operations_pb2.DeleteOperationRequest,
-            EMPTY,
-            "",
-        ),
-        Method(
-            ops + "CancelOperation",
-            "POST",
-            f"{base}/{operation}:cancel",
-            "*",
-            operations_pb2.CancelOperationRequest,
-            EMPTY,
-            "",
-        ),
-    ]
+        Method(loc + "ListLocations", "GET", f"{base}/{{name=projects/*}}/locations", "",
+               locations_pb2.ListLocationsRequest, locations_pb2.ListLocationsResponse, f"{product}.locations.list",
+               locations.list_locations),
+        Method(loc + "GetLocation", "GET", f"{base}/{{name={LOCATION}}}", "", locations_pb2.GetLocationRequest,
+               locations_pb2.Location, f"{product}.locations.get", locations.get_location),
+        Method(ops + "GetOperation", "GET", one_operation, "", lo.GetOperationRequest, lo.Operation, "",
+               locations.get_operation),
+        Method(ops + "ListOperations", "GET", f"{base}/{{name={LOCATION}}}/operations", "",
+               lo.ListOperationsRequest, lo.ListOperationsResponse, "", locations.list_operations),
+        Method(ops + "DeleteOperation", "DELETE", one_operation, "", lo.DeleteOperationRequest, EMPTY, "",
+               locations.delete_operation),
+        Method(ops + "CancelOperation", "POST", f"{one_operation}:cancel", "*", lo.CancelOperationRequest, EMPTY, "",
+               locations.cancel_operation),
+    ]  # fmt: skip
 
 
-def rest_only_methods() -> list[Method]:
-    """Known to the API over REST alone, and not built yet."""
-    empty = empty_pb2.Empty
-    return [
-        Method(None, "POST", f"/v2/{{queue={QUEUES}/*}}/tasks/{{task_id=*}}:buffer", "raw", empty, empty, ""),
-        Method(None, "POST", f"/v2/{{queue={QUEUES}/*}}/tasks:buffer", "raw", empty, empty, ""),
-    ]
+REST_ONLY = [
+    Method(None, "POST", f"/v2/{{queue={QUEUE}}}/tasks/{{task_id=*}}:buffer", "raw", EMPTY, EMPTY, ""),
+    Method(None, "POST", f"/v2/{{queue={QUEUE}}}/tasks:buffer", "raw", EMPTY, EMPTY, ""),
+]
+"""Known to the API over REST alone, and not built yet."""
 
-
-UNBUILT_SERVICES = (
-    "/google.cloud.tasks.v2beta3.CloudTasks/",
-    "/google.cloud.tasks.v2beta2.CloudTasks/",
-    "/google.cloud.scheduler.v1.CloudScheduler/",
-    "/google.cloud.scheduler.v1beta1.CloudScheduler/",
-)
-UNBUILT_PREFIXES = ("/v2beta3/", "/v2beta2/", "/v1/", "/v1beta1/", "/api/queue/update")
+UNBUILT_SERVICES = ("/google.cloud.tasks.v2beta3.CloudTasks/", "/google.cloud.tasks.v2beta2.CloudTasks/")
+UNBUILT_PREFIXES = ("/v2beta3/", "/v2beta2/", "/api/queue/update")
 
 
 def all_methods() -> list[Method]:
     """The whole table."""
-    # Node's client asks for locations under the mix-in's own prefix, /v1, whatever the API's version is.
-    mixins = [*mixin_methods("/v2", "cloudtasks"), *mixin_methods("/v1", "cloudscheduler")]
-    return [*tasks_methods(), *rest_only_methods(), *mixins]
+    scheduler = "google.cloud.scheduler.{}.CloudScheduler"
+    return [
+        *methods_of("google.cloud.tasks.v2.CloudTasks", "/v2", TASKS_V2, tasks_v2, tasks),
+        *methods_of(scheduler.format("v1"), "/v1", SCHEDULER, scheduler_v1, jobs),
+        *methods_of(scheduler.format("v1beta1"), "/v1beta1", SCHEDULER, scheduler_v1beta1, jobs, v1beta1.adapted),
+        *REST_ONLY,
+        *mixin_methods("/v2", "cloudtasks"),
+        # Node's client of Cloud Tasks asks for locations under /v1 too, the mix-in's own prefix.
+        *mixin_methods("/v1", "cloudscheduler"),
+        *mixin_methods("/v1beta1", "cloudscheduler"),
+    ]
 
 
-def _pb(name: str) -> Any:
-    if name == "Empty":
-        return EMPTY
-    kind: Any = getattr(tasks_types, name)
-    return kind.pb()
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

@@ -26,7 +26,7 @@ from taskbell.core.task import DueKey, Task
 from taskbell.service.services import Services
 
 _SIZE_WORTH_MEASURING = 900_000
-"""Below this many body bytes a task cannot reach the size limit, as its other parts are bounded."""
+"""A request below this many bytes cannot become a task above the size limit: what the server adds is bounded."""
 NONE_SUCCEEDED = "None of the requests succeeded, refer to {metadata}.failed_requests for individual error details"
 
 
@@ -140,7 +140,7 @@ async def create_task(services: Services, request: Any, response: Any) -> Any:
 def prepared(services: Services, parent: str, message: Any) -> Task:
     """The task of a create request, checked up to its size."""
     task = services.tasks.prepare(parent, v2.draft_of(message))
-    if len(task.target.body) > _SIZE_WORTH_MEASURING and v2.stored_size(task) > services.limits.task_size:
+    if message.ByteSize() > _SIZE_WORTH_MEASURING and v2.stored_size(task) > services.limits.task_size:
         raise InvalidArgument("Task size too large")
     return task
 

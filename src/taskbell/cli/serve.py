@@ -26,6 +26,8 @@ def _options(command: Any) -> Any:
 
 
 def _default(item: Any) -> str:
+    if item.default is None:
+        return "none"
     if item.metadata["parse"].__name__ == "parse_span":
         return print_span(item.default)
     if isinstance(item.default, tuple):

@@ -11,13 +11,14 @@ from taskbell.core.task import Task
 HTTP_USER_AGENT = "Google-Cloud-Tasks"
 APP_ENGINE_USER_AGENT = "AppEngine-Google; (+http://code.google.com/appengine)"
 _COMPUTED = frozenset({"host", "content-length", "user-agent", "transfer-encoding", "connection"})
-_RESERVED_PREFIXES = ("x-google-", "x-appengine-", "x-cloudtasks-")
+_TASK_PREFIXES = ("x-google-", "x-appengine-", "x-cloudtasks-")
+JOB_PREFIXES = ("x-google-", "x-appengine-", "x-cloudscheduler")
 
 
-def is_reserved(name: str) -> bool:
+def is_reserved(name: str, prefixes: tuple[str, ...] = _TASK_PREFIXES) -> bool:
     """Whether a caller's header is the service's to set: forged ones are dropped in any case of letters."""
     lower = name.lower()
-    return lower in _COMPUTED or lower.startswith(_RESERVED_PREFIXES)
+    return lower in _COMPUTED or lower.startswith(prefixes)
 
 
 def stored_http_headers(headers: Headers) -> Headers:

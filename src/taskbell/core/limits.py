@@ -24,8 +24,12 @@ class Limits:
     max_http_deadline: Span = 30 * MINUTE
     max_app_engine_deadline: Span = 24 * HOUR + 15 * SECOND
     default_http_deadline: Span = 10 * MINUTE
+    default_attempt_deadline: Span = 3 * MINUTE
     queues_page: int = 9800
     tasks_page: int = 1000
+    jobs_page: int = 500
+    job_size: int = 1024 * 1024
+    description_length: int = 500
     batch_create: int = 100
     batch_delete: int = 1000
     task_ttl: Span = 31 * DAY

@@ -13,6 +13,7 @@ LOCATION = r"[a-z0-9][a-z0-9-]*"
 _LOCATION = re.compile(rf"projects/({PROJECT})/locations/({LOCATION})\Z")
 _ANY_LOCATION = re.compile(rf"projects/{PROJECT}/locations/([^/]+)\Z")
 _QUEUE = re.compile(rf"(projects/{PROJECT}/locations/{LOCATION})/queues/([A-Za-z0-9-]{{1,100}})\Z")
+_JOB = re.compile(rf"projects/({PROJECT})/locations/({LOCATION})/jobs/([A-Za-z0-9_-]{{1,500}})\Z")
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,500}\Z")
 
 QUEUE_NAME_LINK = Link(
@@ -29,6 +30,9 @@ TASK_FORM = (
     'Task name must be formatted: "projects/<PROJECT_ID>/locations/<LOCATION_ID>/queues/<QUEUE_ID>/tasks/<TASK_ID>"'
 )
 INVALID_RESOURCE = "Invalid resource field value in the request."
+
+
+JOB_FORM = 'Job name must be formatted: "projects/<PROJECT_ID>/locations/<LOCATION_ID>/jobs/<JOB_ID>".'
 
 
 class LocationName(NamedTuple):
@@ -110,3 +114,31 @@ def chosen_task_id(name: str, parent: str) -> str:
         )
     check_task_id(task_id)
     return task_id
+
+
+class JobName(NamedTuple):
+    """The parts of a job's full name."""
+
+    project: str
+    location: str
+    job_id: str
+
+
+def split_job_name(name: str) -> JobName:
+    """The parts of `projects/P/locations/L/jobs/J`, or InvalidArgument."""
+    match = _JOB.match(name)
+    if match is None:
+        raise InvalidArgument(JOB_FORM)
+    return JobName(match[1], match[2], match[3])
+
+
+def check_job_name(name: str) -> None:
+    """Refuse what is not `projects/P/locations/L/jobs/J`."""
+    split_job_name(name)
+
+
+def check_job_under(name: str, parent: str) -> None:
+    """Refuse a job name that is malformed or lies outside its request's parent."""
+    check_job_name(name)
+    if not name.startswith(parent + "/jobs/"):
+        raise InvalidArgument(f"{name} must begin with {parent}.")

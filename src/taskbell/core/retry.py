@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from taskbell.core.instant import Instant, Span
+from taskbell.core.job import JobRetryConfig
 from taskbell.core.queue import RetryConfig
 
 
-def backoff(config: RetryConfig, failures: int) -> Span:
+def backoff(config: RetryConfig | JobRetryConfig, failures: int) -> Span:
     """The wait after the `failures`-th failure in a row (1, 2, 3, ...), between min_backoff and max_backoff.
 
     It doubles `max_doublings` times, then grows linearly by the last doubled wait, and stays at max_backoff. There is

@@ -43,6 +43,11 @@ class OperationService:
             raise NotFound(REQUESTED_ENTITY_NOT_FOUND)
         return operation
 
+    def forget(self, name: str) -> None:
+        """Remember it no longer. NotFound where it is not known."""
+        self.get(name)
+        del self._by_name[name]
+
     def under(self, location: str) -> list[Any]:
         """The remembered operations of a location, oldest first."""
         return [operation for name, operation in self._by_name.items() if name.startswith(location + "/operations/")]

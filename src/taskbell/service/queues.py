@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from taskbell.clock import Clock
 from taskbell.core import names
+from taskbell.core.app_engine import hosted
 from taskbell.core.errors import InvalidArgument
 from taskbell.core.limits import Limits
 from taskbell.core.queue import Queue, QueueState, RateLimits, RetryConfig, burst_for
@@ -142,6 +143,10 @@ class QueueService:
         return queue
 
     def _with_chosen(self, queue: Queue) -> Queue:
-        """The queue with the burst that the server derives from the rate."""
-        rate = queue.rate_limits.max_dispatches_per_second
-        return replace(queue, rate_limits=replace(queue.rate_limits, max_burst_size=burst_for(max(rate, 0.0))))
+        """The queue with the burst that the server derives from the rate, and the host from the routing."""
+        limits, routing = queue.rate_limits, queue.routing_override
+        return replace(
+            queue,
+            rate_limits=replace(limits, max_burst_size=burst_for(max(limits.max_dispatches_per_second, 0.0))),
+            routing_override=None if routing is None else hosted(queue.name, routing),
+        )

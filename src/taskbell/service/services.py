@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from taskbell.clock import Clock
 from taskbell.core.limits import Limits
 from taskbell.service.access import AccessService
+from taskbell.service.jobs import JobService
 from taskbell.service.locations import LocationService
 from taskbell.service.operations import OperationService
 from taskbell.service.queues import QueueService
@@ -19,6 +20,7 @@ class Services:
 
     queues: QueueService
     tasks: TaskService
+    jobs: JobService
     access: AccessService
     locations: LocationService
     operations: OperationService

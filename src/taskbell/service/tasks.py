@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from taskbell.clock import Clock
 from taskbell.core import names
+from taskbell.core.app_engine import hosted
 from taskbell.core.errors import REQUESTED_ENTITY_NOT_FOUND, InvalidArgument, NotFound, TaskbellError
 from taskbell.core.headers import headers_size, stored_app_engine_headers, stored_http_headers
 from taskbell.core.instant import SECOND, Instant, Span, rfc3339, span_text, to_datetime
@@ -54,6 +55,8 @@ class TaskService:
         if schedule_time - now > self._limits.schedule_horizon:
             raise InvalidArgument(self._too_far(schedule_time))
         target = checked_target(draft.target, self._limits)
+        if isinstance(target, AppEngineTarget):
+            target = replace(target, routing=hosted(parent, target.routing))
         if draft.retry_config is not None:
             check_retry_config(draft.retry_config)
         new_id = self._engine.next_id(now)
