@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from taskbell.core.errors import InvalidArgument
@@ -106,3 +106,8 @@ def routing_host(project: str, routing: Routing) -> str:
     application = f"{name}.{domain}.a" if separator else project
     parts = (routing.instance, routing.version, routing.service, application, "appspot.com")
     return ".".join(part for part in parts if part)
+
+
+def hosted(name: str, routing: Routing) -> Routing:
+    """The routing with its host, for a resource of this full name."""
+    return replace(routing, host=routing_host(name.split("/", 2)[1], routing))
