@@ -15,7 +15,7 @@ import structlog
 
 from taskbell.core import execution as rules
 from taskbell.core.errors import TaskbellError
-from taskbell.core.instant import MINUTE, SECOND, Span, rfc3339
+from taskbell.core.instant import SECOND, Span, rfc3339
 from taskbell.core.job import Execution, Job
 from taskbell.core.job_headers import execution_headers
 from taskbell.core.schedule import Schedule
@@ -30,7 +30,6 @@ log = structlog.get_logger("taskbell.execution")
 RECORD_RETRY_WAIT: Span = SECOND
 LONGEST_WAIT: Span = 10 * SECOND
 """A wait for a retry looks at the wall clock again after this time, so that a step of it is noticed."""
-PUBSUB_DEADLINE: Span = MINUTE
 
 
 @dataclass(slots=True)
@@ -115,7 +114,7 @@ def address(run: ExecutionRun, bearer: str | None) -> Request:
     """The request of this attempt."""
     job, target = run.job, run.job.target
     if isinstance(target, PubsubTarget):
-        return Request("POST", target.topic, target.attributes, target.body, PUBSUB_DEADLINE)
+        return Request("POST", target.topic, target.attributes, target.body, None)
     return Request(
         method=target.method,
         url=target.relative_uri if isinstance(target, AppEngineTarget) else target.url,

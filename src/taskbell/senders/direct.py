@@ -189,6 +189,8 @@ class _Exchange(asyncio.Protocol):
 
     def _take(self, event: object) -> None:
         if isinstance(event, h11.Response):
+            if event.http_version not in {b"1.0", b"1.1"}:
+                self.fail("the answer is not HTTP/1")
             self._head = event
         elif isinstance(event, h11.InformationalResponse):
             self._interims += 1
