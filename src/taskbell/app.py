@@ -77,7 +77,7 @@ class App:
         self.events = events = Events()
         self.metrics = Metrics(events)
         events.subscribe(AttemptFinished, log_attempt if settings.log_level == "debug" else log_failed_attempt)
-        self.engine = make_engine(settings.store)
+        self.engine = make_engine(settings.store, events)
         await self.engine.open()
         self.issuer = await Issuer.open(self.engine, settings.issuer_url, clock)
         google = GoogleTokens(clock)
