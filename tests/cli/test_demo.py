@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -161,6 +163,46 @@ def test_cleans_up_when_interrupted(tmp_path: Path, number: signal.Signals, code
     assert err == "taskbell demo: interrupted; the server is stopped\n"
     assert [pid for pid in servers(said + rest) if is_running(pid)] == []
     assert list(tmp_path.iterdir()) == []
+
+
+def running_under(folder: Path) -> list[int]:
+    """Processes whose temporary folder is this one: the demo and what it has started."""
+    wanted = f"TMPDIR={folder}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if wanted in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes through /proc: run it on Linux")
+def test_cleans_up_when_interrupted_before_the_server_is_ready(tmp_path: Path) -> None:
+    """The server is a process of its own from its first moment on."""
+    process = begin(tmp_path, "--tasks", "200")
+    waiting = threading.Event()
+    while len(running_under(tmp_path)) < 2:
+        assert process.poll() is None
+        waiting.wait(0.005)
+
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+
+    assert (process.returncode, out) == (130, "")
+    assert err == "taskbell demo: interrupted; the server is stopped\n"
+    assert running_under(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ignores_proxies_and_settings_of_its_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a proxy nor a settings file of the current folder is its business."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("grpc_proxy", "http://127.0.0.1:9")
+    (tmp_path / "taskbell.toml").write_text("not even TOML")
+
+    done = run(tmp_path, "--tasks", "5", "--no-crash")
+
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
 def test_says_that_its_port_is_taken(tmp_path: Path) -> None:

@@ -253,6 +253,8 @@ def _client(address: str) -> Any:
     from google.cloud.tasks_v2.services.cloud_tasks.transports import CloudTasksGrpcTransport
 
     options = [(f"grpc.{which}_reconnect_backoff_ms", 100) for which in ("initial", "min", "max")]
+    # A proxy that the environment names has no business between two processes of one machine.
+    options.append(("grpc.enable_http_proxy", 0))
     return tasks_v2.CloudTasksClient(
         transport=CloudTasksGrpcTransport(channel=grpc.insecure_channel(address, options=options))
     )

@@ -97,8 +97,12 @@ class ServerChild:
             self.kill()
 
     def __enter__(self) -> Self:
-        """Start."""
-        self.start()
+        """Start; what does not become ready, or is interrupted on the way, is ended as well."""
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:
