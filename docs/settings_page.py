@@ -56,7 +56,9 @@ def _row(item: Any) -> str:
 
 def _default(item: Any) -> str:
     default = item.default
-    if item.metadata["parse"] is parse_span:
+    if default is None:
+        text = ""
+    elif item.metadata["parse"] is parse_span:
         text = print_span(default)
     elif isinstance(default, tuple):
         text = ",".join(default)
