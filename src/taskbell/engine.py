@@ -114,8 +114,8 @@ class JobEngine(Protocol):
         """Replace a job by the first part of `change(stored)` and return it; insert the executions of the second part.
 
         Rows whose key exists stay as they are. When the revision grew, an open scheduled execution that waits for a
-        retry (`retry_time` is set) is CANCELLED with end_time = the job's user_update_time; one whose attempt is out
-        goes on. `change` is pure and may raise to refuse. NotFound, "Job not found.": no such job.
+        retry (its retry_time is after the job's user_update_time) is CANCELLED with that as its end_time; one whose
+        attempt is out goes on. `change` is pure and may raise to refuse. NotFound, "Job not found.": no such job.
         """
 
     async def job(self, name: str) -> Job:
@@ -171,7 +171,7 @@ class JobEngine(Protocol):
         """Remove up to `limit` closed executions that are of deleted jobs or older than `before`; return how many."""
 
 
-class Engine(Protocol):
+class Engine(JobEngine, Protocol):
     """One database. Every method may raise `Unavailable` (try again) or `ResourceExhausted` (disk full)."""
 
     async def open(self) -> None:

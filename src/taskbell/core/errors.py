@@ -122,3 +122,9 @@ TASK_EXISTED_RECENTLY = (
     "The task no longer exists, though a task with this name existed recently. "
     "The task either successfully completed or was deleted."
 )
+JOB_NOT_FOUND = "Job not found."
+
+
+def job_exists(name: str) -> str:
+    """What AlreadyExists says of a job."""
+    return f"Job {name} already exists."

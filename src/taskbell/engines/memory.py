@@ -29,6 +29,7 @@ from taskbell.core.queue import Queue, QueueState
 from taskbell.core.task import DueKey, Task
 from taskbell.engine import Settlement, Swept
 from taskbell.engines.ids import IdSequence, floor_id
+from taskbell.engines.memory_jobs import MemoryJobs
 from taskbell.events import Events
 
 
@@ -93,10 +94,11 @@ class _Shelf:
         return [self.tasks[key.id] for key in self.due[start : start + limit]]
 
 
-class MemoryEngine:
+class MemoryEngine(MemoryJobs):
     """Everything in this process. See `taskbell.engine.Engine` for what every verb promises."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._shelves: dict[str, _Shelf] = {}
         self._tombstones: dict[str, Instant] = {}
         self._policies: dict[str, bytes] = {}

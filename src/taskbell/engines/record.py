@@ -10,6 +10,8 @@ import json
 from dataclasses import astuple
 from typing import Any
 
+from taskbell.core.instant import Span
+from taskbell.core.job import Job, JobRetryConfig, JobTarget
 from taskbell.core.queue import Queue, QueueState, RateLimits, RetryConfig
 from taskbell.core.target import (
     AppEngineTarget,
@@ -18,25 +20,19 @@ from taskbell.core.target import (
     HttpTarget,
     OAuthToken,
     OidcToken,
+    PubsubTarget,
     Routing,
     Token,
 )
 from taskbell.core.task import Attempt, Status, Task
 
+_JOB_RETRY_CONFIG = JobRetryConfig()
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def encode_request(task: Task) -> str:
     """What a task asks for, without its body: the target, the deadline, the task's own retry configuration."""
-    target = task.target
-    record: dict[str, Any]
-    if isinstance(target, HttpTarget):
-        record = {"url": target.url, "method": target.method, "headers": target.headers}
-        if target.token is not None:
-            record["token"] = _token_record(target.token)
-    else:
-        record = {"relative_uri": target.relative_uri, "method": target.method, "headers": target.headers}
-        record["routing"] = astuple(target.routing)
+    record = _target_record(task.target)
     if task.dispatch_deadline is not None:
         record["dispatch_deadline"] = task.dispatch_deadline
     if task.retry_config is not None:
@@ -50,6 +46,28 @@ def decode_target(record: dict[str, Any], body: bytes) -> HttpTarget | AppEngine
     if "url" in record:
         return HttpTarget(record["url"], record["method"], headers, body, _token(record.get("token")))
     return AppEngineTarget(record["relative_uri"], record["method"], headers, body, Routing(*record["routing"]))
+
+
+def encode_job_request(job: Job) -> str:
+    """What a job asks for, without the body: the target, the deadline, the retry configuration."""
+    record = _target_record(job.target)
+    if job.attempt_deadline is not None:
+        record["attempt_deadline"] = job.attempt_deadline
+    if job.retry_config != _JOB_RETRY_CONFIG:
+        record["retry_config"] = astuple(job.retry_config)
+    return _encode(record)
+
+
+def decode_job_request(record: dict[str, Any], body: bytes) -> tuple[JobTarget, Span | None, JobRetryConfig]:
+    """The target, the deadline and the retry configuration of an encoded job request, already parsed."""
+    retry = record.get("retry_config")
+    return (
+        PubsubTarget(record["topic"], body, _headers(record["attributes"]))
+        if "topic" in record
+        else decode_target(record, body),
+        record.get("attempt_deadline"),
+        _JOB_RETRY_CONFIG if retry is None else JobRetryConfig(*retry),
+    )
 
 
 def decode_retry_config(record: dict[str, Any]) -> RetryConfig | None:
@@ -104,6 +122,20 @@ def decode_queue(columns: tuple[str, str, int | None, int, int, str]) -> Queue:
         task_ttl,
         tombstone_ttl,
     )
+
+
+def _target_record(target: JobTarget) -> dict[str, Any]:
+    if isinstance(target, PubsubTarget):
+        return {"topic": target.topic, "attributes": target.attributes}
+    record: dict[str, Any]
+    if isinstance(target, HttpTarget):
+        record = {"url": target.url, "method": target.method, "headers": target.headers}
+        if target.token is not None:
+            record["token"] = _token_record(target.token)
+    else:
+        record = {"relative_uri": target.relative_uri, "method": target.method, "headers": target.headers}
+        record["routing"] = astuple(target.routing)
+    return record
 
 
 def _headers(record: list[list[str]]) -> Headers:

@@ -24,6 +24,7 @@ from taskbell.core.errors import (
 from taskbell.core.instant import Instant
 from taskbell.engine import Settlement
 from taskbell.engines.sqlite.catalog import Catalog, QueueRow, settled_name
+from taskbell.engines.sqlite.job_batch import JobBatch
 from taskbell.engines.sqlite.queries import QUERIES, widened
 from taskbell.engines.sqlite.rows import NewTask, numbered_id, retry_fields
 
@@ -44,6 +45,7 @@ class Batch:
     def __init__(self, connection: sqlite3.Connection, catalog: Catalog, *, careful: bool) -> None:
         self.connection = connection
         self.catalog = catalog
+        self.jobs = JobBatch(connection)
         self.depths: Counter[int] = Counter()
         """By how much this transaction changes the number of tasks of each generation."""
         self._careful = careful
@@ -85,6 +87,7 @@ class Batch:
 
     def flush(self) -> None:
         """Make everything collected so far happen."""
+        self.jobs.flush()
         if not self._touched_ids:
             return
         if self._new_named:

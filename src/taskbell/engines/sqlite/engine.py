@@ -1,7 +1,7 @@
 """The SQLite engine: one file, one writer thread that groups commits, a few reading threads.
 
 What waits goes through `writer.py`, where each batch is one transaction (`batch.py`, `verbs.py`, `sweep.py`); reads of
-tasks go to `reader.py`; queues are answered from memory (`catalog.py`), which follows the commits.
+tasks go to `reader.py`; queues are answered from memory (`catalog.py`), which follows the commits. Jobs: `jobs.py`.
 """
 
 from __future__ import annotations
@@ -10,40 +10,34 @@ import asyncio
 import bisect
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
 
-from taskbell.core.errors import QUEUE_DOES_NOT_EXIST, NotFound, TaskbellError, Unavailable
+from taskbell.core.errors import QUEUE_DOES_NOT_EXIST, NotFound, TaskbellError
 from taskbell.core.instant import Instant, Span
 from taskbell.core.queue import Queue, QueueState
 from taskbell.core.task import DueKey, Task
 from taskbell.engine import Settlement, Swept
 from taskbell.engines.ids import IdSequence
 from taskbell.engines.sqlite import verbs
-from taskbell.engines.sqlite.batch import Batch
 from taskbell.engines.sqlite.catalog import Catalog, QueueRow, queue_row
+from taskbell.engines.sqlite.jobs import SqliteJobs
 from taskbell.engines.sqlite.queries import QUERIES
 from taskbell.engines.sqlite.reader import Reader, due_page, named_task, small_value
 from taskbell.engines.sqlite.rows import ROW_OVERHEAD, new_task
 from taskbell.engines.sqlite.store import StoreLock, connect_reader, open_store, refusal_of
 from taskbell.engines.sqlite.sweep import Walks, sweep
-from taskbell.engines.sqlite.writer import Create, Settle, Verb, Writer
+from taskbell.engines.sqlite.writer import Create, Settle, Writer
 from taskbell.events import Events
-
-T = TypeVar("T")
 
 _NO_LIMIT = 2**62
 
 
-class SqliteEngine:
+class SqliteEngine(SqliteJobs):
     """One SQLite file. See `taskbell.engine.Engine` for what every verb promises."""
 
     def __init__(self, path: str, events: Events | None = None) -> None:
+        super().__init__()
         self._path = path
         self._events = events or Events()
-        self._lock: StoreLock | None = None
-        self._writer: Writer | None = None
-        self._reader: Reader | None = None
-        self._ids = IdSequence(0)
         self._queues: dict[str, QueueRow] = {}
         self._names: list[str] | None = None
         self._counted: asyncio.Future[dict[int, int]] | None = None
@@ -229,20 +223,6 @@ class SqliteEngine:
                 self._writer.depths.pop(former.generation, None)
             if row is not None:
                 self._queues[name] = row
-
-    async def _change(self, change: Callable[[Batch], Any]) -> Any:
-        writer = self._open_writer()
-        return await writer.submit(Verb(writer.future(), ROW_OVERHEAD, self._ids.last, change=change))
-
-    async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        if self._reader is None or self._lock is None:
-            raise Unavailable("The store is not open.")
-        return await self._reader.read(query)
-
-    def _open_writer(self) -> Writer:
-        if self._writer is None:
-            raise Unavailable("The store is not open.")
-        return self._writer
 
 
 def _open(path: str) -> tuple[StoreLock, sqlite3.Connection, sqlite3.Connection, dict[str, QueueRow], int]:

@@ -1,18 +1,19 @@
-"""The named statements of queries.sql."""
+"""The named statements of the .sql files beside this one."""
 
 from __future__ import annotations
 
 import re
 from importlib.resources import files
 
+FILES = ("queries.sql", "jobs.sql")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?|\s+$", re.MULTILINE)
 
 
 def load_queries() -> dict[str, str]:
     """Statement by name; comments between the name and the statement are for readers and left out."""
-    text = (files(__package__) / "queries.sql").read_text("utf-8")
-    pieces = _NAME.split(text)[1:]
+    folder = files(__package__)
+    pieces = [piece for file in FILES for piece in _NAME.split((folder / file).read_text("utf-8"))[1:]]
     return {name: _COMMENT.sub("", sql).strip() for name, sql in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
