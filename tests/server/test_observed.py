@@ -112,7 +112,8 @@ async def test_metrics_and_log(server: ServerProcess) -> None:
     keys = [(line["task"], line["attempt"]) for line in attempts]
     assert len(set(keys)) == len(keys)
     text = server.log_path.read_text()
-    assert len(tokens - {""}) >= FLAKY + EXHAUSTED
+    # Credentials of the URL, and ID tokens of two audiences; those of one second may be equal.
+    assert len(tokens - {""}) >= 3
     assert {what for what, secret in SECRETS.items() if secret in text} == set()
     assert [token for token in tokens if token and token in text] == []
 
