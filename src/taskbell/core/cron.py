@@ -64,6 +64,8 @@ _HINTS = (
 class Cron:
     """One unix-cron expression, as a calendar of labels."""
 
+    expression: str
+    """As cronsim reads it: every value written out."""
     follows_clock: bool
     """Whether the minute or the hour field begins with `*`: then each matching label fires as often as it comes."""
     _search: CronSim = field(repr=False, compare=False)
@@ -86,20 +88,19 @@ def parse_cron(text: str) -> Cron:
     any_day, any_weekday = words[2] == "*", words[4] == "*"
     if any_weekday and not any(min(days) <= monthrange(_LEAP_YEAR, month)[1] for month in months):
         raise refused(f"No month of field month {quoted(words[3])} has a day {quoted(words[2])}: it would never run.")
+    expression = " ".join(
+        (
+            _listed(minutes),
+            _listed(hours),
+            "*" if any_day else _listed(days),
+            _listed(months),
+            "*" if any_weekday else _listed(weekdays),
+        )
+    )
     return Cron(
+        expression=expression,
         follows_clock=words[0].startswith("*") or words[1].startswith("*"),
-        _search=CronSim(
-            " ".join(
-                (
-                    _listed(minutes),
-                    _listed(hours),
-                    "*" if any_day else _listed(days),
-                    _listed(months),
-                    "*" if any_weekday else _listed(weekdays),
-                )
-            ),
-            datetime(_LEAP_YEAR, 1, 1),  # noqa: DTZ001 - labels are naive; each search sets its own
-        ),
+        _search=CronSim(expression, datetime(_LEAP_YEAR, 1, 1)),  # noqa: DTZ001 - labels are naive; searches set their own
     )
 
 

@@ -44,7 +44,6 @@ class _Calendar(Protocol):
 
     def label_from(self, label: datetime) -> datetime:
         """The first matching label at or after the given one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,8 @@ class Schedule:
 
     text: str
     time_zone: str
-    zone: Zone = field(repr=False)
-    _rule: Cron | Specific | Window | Interval = field(repr=False)
+    zone: Zone = field(repr=False, compare=False)
+    _rule: Cron | Specific | Window | Interval = field(repr=False, compare=False)
 
     @property
     def kind(self) -> Kind:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from taskbell.core.instant import HOUR, MINUTE, SECOND, Instant, Span
+from taskbell.core.instant import DAY, MINUTE, SECOND, Instant, Span
 from taskbell.core.reason import quoted, refused
 
 _NAME = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+)*")
@@ -25,8 +25,8 @@ _NOT_ZONES = frozenset({"localtime", "posixrules", "posix", "right"})
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - labels are naive on purpose
 _MICROSECOND = timedelta(microseconds=1)
-# No zone of the tz database changes its offset and changes it back within so short a time (tests/core/test_zone.py).
-_PROBE: Span = 12 * HOUR
+# No zone of the tz database changes its offset twice within two days (tests/core/test_zone.py).
+_PROBE: Span = DAY
 
 
 @dataclass(frozen=True, slots=True)
