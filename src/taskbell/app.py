@@ -19,10 +19,12 @@ from typing import TextIO, cast
 import structlog
 
 from taskbell import __version__
+from taskbell.api import own
 from taskbell.api.asgi import DisconnectedError, Receive, Scope, Send
 from taskbell.api.grpc import GrpcAdapter
 from taskbell.api.methods import all_methods
 from taskbell.api.metrics import CONTENT_TYPE, Metrics
+from taskbell.api.own import OwnCalls
 from taskbell.api.pages import Pages, as_json, as_text
 from taskbell.api.rest import RestAdapter
 from taskbell.clock import Clock, SystemClock
@@ -94,7 +96,7 @@ class App:
         using = Attempts(self.engine, senders, tokens, clock, events)
         self.dispatcher = Dispatcher(using, clock, Window(settings.window_tasks, settings.window_bytes))
         self.ticker = Ticker(using, clock, catch_up=settings.catch_up, max_open=settings.max_open_executions)
-        self.sweeper = Sweeper(self.engine, clock)
+        self.sweeper = Sweeper(self.engine, clock, history=settings.history)
         limits = settings.limits
         self.services = Services(
             queues=QueueService(self.engine, self.dispatcher, clock, limits),
@@ -109,6 +111,7 @@ class App:
         methods = all_methods()
         self.grpc = GrpcAdapter(methods, self.services, settings.max_request_bytes)
         self.rest = RestAdapter(methods, self.services, settings.max_request_bytes)
+        self.own = OwnCalls(self.services)
         self.pages = Pages(
             {
                 "/healthz": self._healthz,
@@ -120,9 +123,8 @@ class App:
         )
         await self.dispatcher.load()
         self.dispatcher.start()
-        if hasattr(self.engine, "all_jobs"):
-            await self.ticker.load()
-            self.ticker.start()
+        await self.ticker.load()
+        self.ticker.start()
         self.sweeper.start()
         self._is_ready = True
 
@@ -149,13 +151,16 @@ class App:
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
 
-    def _route(self, scope: Scope) -> GrpcAdapter | RestAdapter | Pages:
+    def _route(self, scope: Scope) -> GrpcAdapter | RestAdapter | OwnCalls | Pages:
         for name, value in scope["headers"]:
             if name == b"content-type":
                 if value.startswith(b"application/grpc"):
                     return self.grpc
                 break
-        return self.pages if self.pages.has(scope["path"]) else self.rest
+        path = scope["path"]
+        if path.startswith(own.PREFIX):
+            return self.own
+        return self.pages if self.pages.has(path) else self.rest
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:

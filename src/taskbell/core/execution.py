@@ -148,6 +148,16 @@ def is_exhausted(config: JobRetryConfig, failures: int, start_time: Instant, now
     return failures > count and has_time_passed
 
 
+def retry_waits(config: JobRetryConfig, most: int) -> list[Span]:
+    """The waits before each retry if every attempt failed at once, `most` of them at the most."""
+    found: list[Span] = []
+    elapsed: Span = 0
+    while len(found) < most and not is_exhausted(config, len(found) + 1, 0, elapsed):
+        found.append(backoff(config, len(found) + 1))
+        elapsed += found[-1]
+    return found
+
+
 def attempted(execution: Execution, now: Instant) -> Execution:
     """The execution while its attempt is out."""
     return replace(execution, attempts=execution.attempts + 1, last_attempt_time=now, retry_time=None)

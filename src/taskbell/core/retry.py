@@ -21,6 +21,16 @@ def backoff(config: RetryConfig | JobRetryConfig, failures: int) -> Span:
     return min(config.max_backoff, (config.min_backoff << doublings) * linear)
 
 
+def waits(config: RetryConfig, most: int) -> list[Span]:
+    """The waits before each retry if every attempt failed at once, `most` of them at the most."""
+    found: list[Span] = []
+    elapsed: Span = 0
+    while len(found) < most and not is_exhausted(config, len(found) + 1, 0, elapsed):
+        found.append(backoff(config, len(found) + 1))
+        elapsed += found[-1]
+    return found
+
+
 def is_exhausted(config: RetryConfig, attempts: int, first_dispatch_time: Instant, now: Instant) -> bool:
     """Whether a task that has just failed its `attempts`-th attempt is over.
 

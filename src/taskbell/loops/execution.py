@@ -48,6 +48,11 @@ class ExecutionRun:
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     """Ends the wait for a retry."""
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a retry may be waited for."""
+        return self.may_retry and not self.is_parked
+
     def park(self) -> None:
         """Make no attempt after the one that is out."""
         self.is_parked = True
@@ -78,13 +83,13 @@ async def execute(run: ExecutionRun, using: Attempts) -> None:
 async def is_time(run: ExecutionRun, using: Attempts) -> bool:
     """Wait until the retry is due; False when the job was changed meanwhile, which has closed the execution."""
     while (retry_time := run.execution.retry_time) is not None:
-        if run.is_parked or not run.may_retry:
+        if not run.may_wait:
             return False
         left = retry_time - using.clock.now()
         if left <= 0:
             break
         await using.clock.wait(run.stopped, min(left, LONGEST_WAIT))
-        if run.may_retry and not run.is_parked:
+        if run.may_wait:
             run.stopped.clear()
     return not run.is_gone
 

@@ -24,7 +24,7 @@ from taskbell.core.target import (
     PubsubTarget,
 )
 from taskbell.core.url import check_relative_uri, check_url
-from taskbell.engine import Engine
+from taskbell.engine import Engine, ExecutionKey, HistoryFilter
 from taskbell.service.scheduling import Scheduling
 from taskbell.service.tasks import check_header
 
@@ -119,6 +119,18 @@ class JobService:
             job, instant = await self._engine.job(name), instant + 1
         self._scheduling.run(job, execution)
         return self._scheduling.current(replace(job, status=None))
+
+    async def history(
+        self, name: str, before: ExecutionKey | None, limit: int, wanted: HistoryFilter
+    ) -> list[Execution]:
+        """Executions of a job, newest first."""
+        names.check_job_name(name)
+        return await self._engine.executions(name, before, limit, wanted)
+
+    async def execution(self, name: str, instant: Instant, *, is_forced: bool) -> Execution:
+        """What became of one instant."""
+        names.check_job_name(name)
+        return await self._engine.execution(name, instant, is_forced=is_forced)
 
     async def _set_state(self, name: str, before: JobState, after: JobState) -> Job:
         names.check_job_name(name)
