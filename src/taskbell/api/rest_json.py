@@ -135,6 +135,8 @@ def _fill_map(into: Any, field: FieldDescriptor, items: Any, path: str, faults: 
     entry: Any = field.message_type
     keys, values = entry.fields_by_name["key"], entry.fields_by_name["value"]
     for index, (name, item) in enumerate(items.items()):
+        if item is None:
+            continue  # `gcloud ... --remove-headers` sends what is to go as null, and Google takes it.
         place = f"{path}[{index}].value"
         key = scalar_of(keys, name, f"{path}[{index}].key", faults)
         if key is None:
