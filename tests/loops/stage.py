@@ -12,7 +12,7 @@ from taskbell.core.instant import DAY, SECOND, Instant, Span
 from taskbell.core.limits import Limits
 from taskbell.core.outcome import Outcome
 from taskbell.core.queue import Queue, RateLimits, RetryConfig
-from taskbell.core.target import HttpTarget, Token
+from taskbell.core.target import AppEngineTarget, HttpTarget, Token
 from taskbell.core.task import DueKey, Task
 from taskbell.engine import Settlement
 from taskbell.engines.memory import MemoryEngine
@@ -140,7 +140,8 @@ class Stage:
         self.events = Events()
         self.finished: list[AttemptFinished] = []
         self.events.subscribe(AttemptFinished, self.finished.append)
-        using = Attempts(self.engine, {HttpTarget: self.sender}, self.minter, self.clock, self.events)
+        senders = dict.fromkeys((HttpTarget, AppEngineTarget), self.sender)
+        using = Attempts(self.engine, senders, self.minter, self.clock, self.events)
         self.dispatcher = Dispatcher(using, self.clock, self.window)
         self.queues = QueueService(self.engine, self.dispatcher, self.clock, self.limits)
         self.tasks = TaskService(self.engine, self.dispatcher, self.clock, self.limits, self.events)
