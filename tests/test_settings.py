@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskbell.core.app_engine import Service
 from taskbell.core.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from taskbell.core.limits import GOOGLE
+from taskbell.core.target import Routing
 from taskbell.settings import (
     CONFIG_FILE,
     PREFIX,
@@ -31,6 +33,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for item in fields(Settings):
         monkeypatch.delenv(PREFIX + item.name.upper(), raising=False)
+    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
     return tmp_path
 
 
@@ -79,6 +82,8 @@ def test_a_named_file_is_read_in_place_of_the_folders(empty_folder: Path) -> Non
         ('insecure = "perhaps"', "insecure is 'perhaps': expected true or false"),
         ("[server]\nport = 1", "server is a table: expected a value, since settings have no sections"),
         ('server = "apache"', "server is 'apache': expected one of auto, pyvoy, hypercorn"),
+        ('app_engine = ["worker"]', "app_engine is 'worker': expected SERVICE[:VERSION[:INSTANCE]]=URL[;SCALING]"),
+        ('pubsub_endpoint = "pubsub"', "pubsub_endpoint is 'pubsub': expected a URL that begins with http://"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_name(empty_folder: Path, text: str, said: str) -> None:
@@ -154,6 +159,31 @@ def test_addresses_of_ipv6_are_bracketed() -> None:
     assert replace(settings, issuer="https://tasks.example/").issuer_url == "https://tasks.example"
 
 
+def test_app_engine_services_are_a_list(empty_folder: Path) -> None:
+    """An array in the file, commas elsewhere; resolved as core does it."""
+    (empty_folder / CONFIG_FILE).write_text('app_engine = ["default=http://a", "worker=http://b;manual"]\n')
+
+    application = resolve({}).application
+
+    assert application.resolve(Routing()) == Service("http://a", 10 * MINUTE)
+    assert application.resolve(Routing("worker")) == Service("http://b", 24 * HOUR)
+    assert resolve({"app_engine": "*=http://{service}:1 , x=http://y"}).app_engine == (
+        "*=http://{service}:1",
+        "x=http://y",
+    )
+
+
+def test_pubsub_is_googles_unless_an_emulator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the variable that Google's own clients know, and by ours before it."""
+    assert resolve({}).pubsub_url == "https://pubsub.googleapis.com"
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "localhost:8085")
+    assert resolve({}).pubsub_url == "http://localhost:8085"
+    monkeypatch.setenv("TASKBELL_PUBSUB_EMULATOR_HOST", "127.0.0.1:9")
+    assert resolve({}).pubsub_url == "http://127.0.0.1:9"
+    monkeypatch.setenv("TASKBELL_PUBSUB_EMULATOR_HOST", "")
+    assert resolve({"pubsub_endpoint": "http://other"}).pubsub_url == "http://other"
+
+
 def test_raised_limits_reach_the_rules() -> None:
     """What an operator raises is what core is told; a lowered concurrency lowers the default too."""
     limits = resolve(
@@ -167,7 +197,8 @@ def test_raised_limits_reach_the_rules() -> None:
 
 def test_settings_cross_the_exec_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server process gets what the command resolved."""
-    settings = resolve({"port": "9", "locations": "a,b", "grace": "250ms", "insecure": "true"})
+    services = "default=http://a,worker:v1=http://b;manual"
+    settings = resolve({"port": "9", "locations": "a,b", "grace": "250ms", "insecure": "true", "app_engine": services})
     environment = hand_over(settings, {"EXTRA": "1"})
     monkeypatch.setattr("os.environ", environment)
 
