@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from taskbell.clock import Clock
 from taskbell.core import names
+from taskbell.core.app_engine import hosted
 from taskbell.core.errors import FailedPrecondition, InvalidArgument, TaskbellError
 from taskbell.core.execution import forced, superseded
 from taskbell.core.headers import headers_size
@@ -207,7 +208,8 @@ def checked_job_target(target: JobTarget | None, job_name: str, limits: Limits) 
     elif isinstance(target, AppEngineTarget):
         if target.method not in APP_ENGINE_METHODS:
             raise InvalidArgument(f"AppEngineHttpTarget.httpMethod cannot be {target.method}.")
-        target = replace(target, relative_uri=target.relative_uri or "/")
+        routing = hosted(job_name, target.routing)
+        target = replace(target, relative_uri=target.relative_uri or "/", routing=routing)
         check_relative_uri(target.relative_uri, limits.url_length)
         _check_payload("AppEngineHttpTarget", target, APP_ENGINE_BODY_METHODS, limits)
     else:
