@@ -22,6 +22,8 @@ import pytest_asyncio
 from taskbell.engine import Engine
 from taskbell.testing.engine_creating import CreatingTasks
 from taskbell.testing.engine_durability import Reopening
+from taskbell.testing.engine_executions import Forcing, Progressing, ReadingHistories, SweepingHistories, Ticking
+from taskbell.testing.engine_jobs import EditingJobs, KeepingJobs, ReopeningJobs
 from taskbell.testing.engine_queues import DeletingQueues, KeepingQueues, SmallThings
 from taskbell.testing.engine_reading import DeletingTasks, ReadingTasks
 from taskbell.testing.engine_samples import START, MakeEngine, sample_queue
@@ -43,6 +45,13 @@ class EngineSuite(
     Counting,
     Ordering,
     HandingOutIds,
+    KeepingJobs,
+    EditingJobs,
+    Ticking,
+    Forcing,
+    Progressing,
+    ReadingHistories,
+    SweepingHistories,
 ):
     """What every engine promises."""
 
@@ -56,5 +65,5 @@ class EngineSuite(
         await engine.close()
 
 
-class DurableEngineSuite(EngineSuite, Reopening):
+class DurableEngineSuite(EngineSuite, Reopening, ReopeningJobs):
     """What an engine with a store promises besides."""

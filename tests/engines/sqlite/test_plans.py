@@ -66,7 +66,6 @@ def test_no_statement_scans_a_table_or_sorts(connection: sqlite3.Connection, nam
         ("refused_ticks", f"SEARCH executions USING INDEX executions_by_key {KEY}"),
         ("move_timers", "SEARCH timers USING INTEGER PRIMARY KEY (rowid=?)"),
         ("open_positions", f"SEARCH executions USING INDEX executions_by_key {KEY}"),
-        ("update_executions", f"SEARCH executions USING COVERING INDEX executions_by_key {KEY}"),
         ("follow_executions", "SEARCH timers USING INTEGER PRIMARY KEY (rowid=?)"),
         ("cancel_waiting", "SEARCH executions USING INDEX executions_open (job_id=?)"),
         ("cancel_open", "SEARCH executions USING INDEX executions_open (job_id=?)"),
@@ -96,3 +95,6 @@ def test_loading_leaves_comments_out_and_takes_every_statement() -> None:
 def test_widening_repeats_the_row() -> None:
     """One row of values becomes several."""
     assert widened("INSERT INTO t (a, b) VALUES (?, ?)", 3) == "INSERT INTO t (a, b) VALUES (?, ?), (?, ?), (?, ?)"
+    assert widened("INSERT INTO t (a) VALUES (?) ON CONFLICT DO NOTHING", 2) == (
+        "INSERT INTO t (a) VALUES (?), (?) ON CONFLICT DO NOTHING"
+    )

@@ -1,7 +1,7 @@
 """Ticks and progressions of one commit, collected into few wide statements (`batch.py` does the same for tasks).
 
-Those of different jobs cannot see each other, so however they were interleaved all ticks become one check, one update
-and some wide inserts, and all progressions one check and two updates. A second step of one job, and any other verb,
+Those of different jobs cannot see each other, so however they were interleaved each kind becomes one check, one update
+and some wide inserts. A second step of one job, and any other verb,
 makes what was collected happen first (`flush`).
 """
 
@@ -22,8 +22,9 @@ _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @cache
-def _inserts(rows: int) -> str:
-    return widened(QUERIES["insert_executions"], rows)
+def _puts(rows: int) -> str:
+    """Each stays prepared, so that a usual batch is one statement."""
+    return widened(QUERIES["put_executions"], rows)
 
 
 class JobBatch:
@@ -74,24 +75,26 @@ class JobBatch:
             answers[answer] = False
         steps = [step for position, step in enumerate(steps) if position not in refused]
         self._connection.execute(QUERIES["move_timers"], (_dumps(steps),))
-        self._insert([row for position, own in enumerate(rows) if position not in refused for row in own])
+        self._put([row for position, own in enumerate(rows) if position not in refused for row in own])
 
-    def _insert(self, rows: list[tuple[Any, ...]]) -> None:
+    def _put(self, rows: list[tuple[Any, ...]]) -> None:
         for start in range(0, len(rows), _WIDEST):
             some = rows[start : start + _WIDEST]
-            self._connection.execute(_inserts(len(some)), [value for row in some for value in row])
+            self._connection.execute(_puts(len(some)), [value for row in some for value in row])
 
     def _progress(self) -> None:
         progressions, self._progressions = self._progressions, []
-        rows = [(*execution_columns(each.execution), each.next_time) for each, _, _ in progressions]
-        fresh = _dumps(rows)
-        applied = self._positions("open_positions", fresh)
-        if len(applied) < len(rows):
-            for position, (_, answers, answer) in enumerate(progressions):
-                answers[answer] = position in applied
-            fresh = _dumps([row for position, row in enumerate(rows) if position in applied])
-        self._connection.execute(QUERIES["update_executions"], (fresh,))
-        self._connection.execute(QUERIES["follow_executions"], (fresh,))
+        rows = [execution_columns(each.execution) for each, _, _ in progressions]
+        applied = self._positions("open_positions", _dumps([(*row[:3], row[9]) for row in rows]))
+        for position, (_, answers, answer) in enumerate(progressions):
+            answers[answer] = position in applied
+        self._put([row for position, row in enumerate(rows) if position in applied])
+        news = [
+            (row[0], row[7], *row[13:15], progression.next_time)
+            for position, (row, (progression, _, _)) in enumerate(zip(rows, progressions, strict=True))
+            if position in applied
+        ]
+        self._connection.execute(QUERIES["follow_executions"], (_dumps(news),))
 
     def _positions(self, name: str, *parameters: str) -> set[int]:
         (found,) = self._connection.execute(QUERIES[name], parameters).fetchone()

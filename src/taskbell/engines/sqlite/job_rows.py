@@ -53,7 +53,7 @@ def job_of(fields: Sequence[Any], body: bytes) -> Job:
 
 
 def execution_columns(execution: Execution) -> tuple[Any, ...]:
-    """The parameters of `insert_executions`, and the beginning of what `update_executions` reads."""
+    """The parameters of `put_executions` and `insert_absent_execution`, headed by the key."""
     return (
         execution.job_id,
         execution.instant,

@@ -103,12 +103,26 @@ UPDATE timers SET next_time = json_extract(step.value, '$[3]')
 FROM json_each(?) AS step
 WHERE timers.job_id = json_extract(step.value, '$[0]')
 
--- name: insert_executions
--- Widened by the loader to several rows of values. What it replaces is what `refused_ticks` let pass.
-INSERT OR REPLACE INTO executions (
+-- name: put_executions
+-- Widened by the loader to several rows of values. Callers have checked what is there and may be replaced.
+INSERT INTO executions (
     job_id, instant, is_forced, disposition, progress, header_time, start_time, last_attempt_time, end_time,
     attempts, failures, retry_time, response, status_code, status_message, reason
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_id, instant, is_forced) DO UPDATE SET
+    disposition = excluded.disposition,
+    progress = excluded.progress,
+    header_time = excluded.header_time,
+    start_time = excluded.start_time,
+    last_attempt_time = excluded.last_attempt_time,
+    end_time = excluded.end_time,
+    attempts = excluded.attempts,
+    failures = excluded.failures,
+    retry_time = excluded.retry_time,
+    response = excluded.response,
+    status_code = excluded.status_code,
+    status_message = excluded.status_message,
+    reason = excluded.reason
 
 -- name: insert_absent_execution
 INSERT INTO executions (
@@ -121,7 +135,7 @@ ON CONFLICT (job_id, instant, is_forced) DO NOTHING
 -- Progress.
 
 -- name: open_positions
--- Of the executions [job_id, instant, is_forced, ...], the positions of those that are open with fewer attempts.
+-- Of the executions [job_id, instant, is_forced, attempts], the positions of those that are open with fewer attempts.
 SELECT json_group_array(wanted.key) FROM json_each(?) AS wanted
 WHERE EXISTS (
     SELECT 1 FROM executions
@@ -129,36 +143,17 @@ WHERE EXISTS (
         AND executions.instant = json_extract(wanted.value, '$[1]')
         AND executions.is_forced = json_extract(wanted.value, '$[2]')
         AND executions.progress = 'open'
-        AND executions.attempts < json_extract(wanted.value, '$[9]')
+        AND executions.attempts < json_extract(wanted.value, '$[3]')
 )
 
--- name: update_executions
-UPDATE executions SET
-    disposition = json_extract(fresh.value, '$[3]'),
-    progress = json_extract(fresh.value, '$[4]'),
-    header_time = json_extract(fresh.value, '$[5]'),
-    start_time = json_extract(fresh.value, '$[6]'),
-    last_attempt_time = json_extract(fresh.value, '$[7]'),
-    end_time = json_extract(fresh.value, '$[8]'),
-    attempts = json_extract(fresh.value, '$[9]'),
-    failures = json_extract(fresh.value, '$[10]'),
-    retry_time = json_extract(fresh.value, '$[11]'),
-    response = json_extract(fresh.value, '$[12]'),
-    status_code = json_extract(fresh.value, '$[13]'),
-    status_message = json_extract(fresh.value, '$[14]'),
-    reason = json_extract(fresh.value, '$[15]')
-FROM json_each(?) AS fresh
-WHERE executions.job_id = json_extract(fresh.value, '$[0]')
-    AND executions.instant = json_extract(fresh.value, '$[1]')
-    AND executions.is_forced = json_extract(fresh.value, '$[2]')
-
 -- name: follow_executions
--- The job's status is its execution's; a job that waits for the end of a run is told its next instant.
+-- Of [job_id, last_attempt_time, code, message, next_time]: the job's status is its execution's; a job that waits for
+-- the end of a run is told its next instant.
 UPDATE timers SET
-    last_attempt_time = json_extract(fresh.value, '$[7]'),
-    status_code = json_extract(fresh.value, '$[13]'),
-    status_message = json_extract(fresh.value, '$[14]'),
-    next_time = coalesce(next_time, json_extract(fresh.value, '$[16]'))
+    last_attempt_time = json_extract(fresh.value, '$[1]'),
+    status_code = json_extract(fresh.value, '$[2]'),
+    status_message = json_extract(fresh.value, '$[3]'),
+    next_time = coalesce(next_time, json_extract(fresh.value, '$[4]'))
 FROM json_each(?) AS fresh
 WHERE timers.job_id = json_extract(fresh.value, '$[0]')
 

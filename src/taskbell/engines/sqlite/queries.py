@@ -9,6 +9,8 @@ FILES = ("queries.sql", "jobs.sql")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?|\s+$", re.MULTILINE)
 
+_VALUES = re.compile(r"(?<=VALUES )(\([?, ]+\))")
+
 
 def load_queries() -> dict[str, str]:
     """Statement by name; comments between the name and the statement are for readers and left out."""
@@ -19,8 +21,8 @@ def load_queries() -> dict[str, str]:
 
 def widened(insert: str, rows: int) -> str:
     """An `INSERT ... VALUES (?, ...)` of one row as the same statement of several rows."""
-    head, values, row = insert.rpartition("VALUES ")
-    return head + values + ", ".join([row] * rows)
+    head, row, tail = _VALUES.split(insert, maxsplit=1)
+    return head + ", ".join([row] * rows) + tail
 
 
 QUERIES = load_queries()
