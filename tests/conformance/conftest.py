@@ -1,8 +1,6 @@
-"""One server in this process for each case, over each transport."""
+"""A fresh server in this process for each case."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -10,18 +8,12 @@ from tests.conformance.wire import Wire
 
 
 @pytest.fixture(params=["grpc", "rest"])
-async def wire(request: pytest.FixtureRequest) -> AsyncIterator[Wire]:
+async def wire(request: pytest.FixtureRequest) -> Wire:
     """A server that is called one way or the other."""
-    running = Wire(request.param)
-    await running.app.start()
-    yield running
-    await running.app.stop()
+    return Wire(request.param)
 
 
 @pytest.fixture
-async def grpc() -> AsyncIterator[Wire]:
+async def grpc() -> Wire:
     """A server for what only gRPC can say: names that fit no REST path."""
-    running = Wire("grpc")
-    await running.app.start()
-    yield running
-    await running.app.stop()
+    return Wire("grpc")

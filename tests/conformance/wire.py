@@ -1,7 +1,7 @@
-"""A whole server in this process, called over gRPC or REST: one call is the same for a test, whichever way it goes.
+"""A server in this process, called over gRPC or REST: one call is the same for a test, whichever way it goes.
 
-Everything is real from the ASGI application inwards; time stands still until a test moves it. How a request becomes
-REST is read off the table of methods, so that a case is written once and runs on both transports.
+Everything is real from the adapters inwards but the network to handlers; time stands still until a test moves it. How
+a request becomes REST is read off the table of methods, so that a case is written once and runs on both transports.
 """
 
 from __future__ import annotations
@@ -18,18 +18,30 @@ from google.protobuf import json_format
 from google.rpc import error_details_pb2, status_pb2
 
 from taskbell.api.errors import GRPC_NUMBER, HTTP_STATUS
+from taskbell.api.grpc import GrpcAdapter
 from taskbell.api.methods import Method, all_methods
-from taskbell.app import App
-from taskbell.settings import Settings
-from taskbell.testing.clock import ManualClock
+from taskbell.api.rest import RestAdapter
+from taskbell.core.instant import HOUR
+from taskbell.loops.ticker import Ticker
+from taskbell.service.access import AccessService
+from taskbell.service.jobs import JobService
+from taskbell.service.locations import LocationService
+from taskbell.service.operations import OperationService
+from taskbell.service.services import Services
+from tests.loops.stage import Stage
 
 PROJECT = "projects/p"
 LOCATION = f"{PROJECT}/locations/us-central1"
 QUEUE = f"{LOCATION}/queues/q"
 TASK = f"{QUEUE}/tasks/t"
-URL = "http://127.0.0.1:9/"
+URL = "http://h/"
+MAX_REQUEST_BYTES = 10 * 1024 * 1024
 
-_METHODS = {method.grpc.rpartition("/")[2]: method for method in all_methods() if method.grpc}
+_METHODS = {
+    method.grpc.rpartition("/")[2]: method
+    for method in all_methods()
+    if method.grpc and "/scheduler." not in method.grpc and method.path.startswith("/v2/")
+}
 _NAME_OF_NUMBER = {number: name for name, number in GRPC_NUMBER.items()}
 _FIELD = re.compile(r"\{([a-z_.]+)=[^}]*\}")
 
@@ -46,11 +58,24 @@ class Refused(Exception):
 class Wire:
     """One server and one way to call it."""
 
-    def __init__(self, transport: str, **settings: Any) -> None:
-        """Over `grpc` or `rest`, on the memory engine unless told otherwise."""
+    def __init__(self, transport: str) -> None:
+        """Over `grpc` or `rest`."""
         self.transport = transport
-        self.clock = ManualClock()
-        self.app = App(Settings(**{"store": "memory:", **settings}), self.clock)
+        self.stage = stage = Stage()
+        self.clock = stage.clock
+        ticker = Ticker(stage.using, stage.clock, catch_up=HOUR, max_open=1000)
+        services = Services(
+            queues=stage.queues,
+            tasks=stage.tasks,
+            jobs=JobService(stage.engine, ticker, stage.clock, stage.limits, forced_header="next"),
+            access=AccessService(stage.engine),
+            locations=LocationService(stage.engine, ("us-central1", "europe-west1")),
+            operations=OperationService(),
+            clock=stage.clock,
+            limits=stage.limits,
+        )
+        adapter = GrpcAdapter if transport == "grpc" else RestAdapter
+        self.adapter = adapter(all_methods(), services, MAX_REQUEST_BYTES)
 
     async def call(self, rpc: str, **fields: Any) -> Any:
         """Call an RPC with the fields of its request; the response, or Refused."""
@@ -72,7 +97,7 @@ class Wire:
         await self.create_queue(queue)
         return await self.call("PauseQueue", name=queue)
 
-    async def create_task(self, parent: str = QUEUE, view: int = 0, **fields: Any) -> Any:
+    async def create_task(self, *, parent: str = QUEUE, view: int = 0, **fields: Any) -> Any:
         """A task, to an address where nobody listens unless the fields say otherwise."""
         if not {"http_request", "app_engine_http_request"} & set(fields):
             fields["http_request"] = {"url": URL}
@@ -86,7 +111,7 @@ class Wire:
             return refusal
         raise AssertionError(f"{rpc} was answered: {answer}")
 
-    async def create_task_refused(self, parent: str = QUEUE, **fields: Any) -> Refused:
+    async def create_task_refused(self, *, parent: str = QUEUE, **fields: Any) -> Refused:
         """The refusal of a create."""
         if not {"http_request", "app_engine_http_request", "payload"} & set(fields):
             fields["http_request"] = {"url": URL}
@@ -117,7 +142,7 @@ class Wire:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        await self.app(scope, receive, send)
+        await self.adapter(scope, receive, send)
         found: dict[bytes, bytes] = {}
         for message in sent:
             found.update(message.get("headers", []))

@@ -141,8 +141,8 @@ class Stage:
         self.finished: list[AttemptFinished] = []
         self.events.subscribe(AttemptFinished, self.finished.append)
         senders = dict.fromkeys((HttpTarget, AppEngineTarget), self.sender)
-        using = Attempts(self.engine, senders, self.minter, self.clock, self.events)
-        self.dispatcher = Dispatcher(using, self.clock, self.window)
+        self.using = Attempts(self.engine, senders, self.minter, self.clock, self.events)
+        self.dispatcher = Dispatcher(self.using, self.clock, self.window)
         self.queues = QueueService(self.engine, self.dispatcher, self.clock, self.limits)
         self.tasks = TaskService(self.engine, self.dispatcher, self.clock, self.limits, self.events)
 
