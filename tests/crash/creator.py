@@ -8,6 +8,7 @@ ledger as unknown: the server may have it or not, and nobody asks again.
 from __future__ import annotations
 
 import random
+import socket
 import sys
 import threading
 import time
@@ -27,7 +28,7 @@ PAUSED_QUEUE = "paused"
 FLAKY_PATHS = 40
 """How many flaky tasks a thread makes at most; the handler fails the first attempt of each."""
 BODY = b"0123456789" * 10
-REST_WAIT = 0.2
+LOOK_EVERY = 0.03
 LEDGER_LOCK = threading.Lock()
 
 Fate = Literal["acked", "unknown", "refused"]
@@ -117,12 +118,16 @@ def rpc_create(address: str) -> Create:
 class Thread(threading.Thread):
     """One stream of creates."""
 
-    def __init__(self, name: str, create: Create, url: str, *, rng: random.Random, most: int, ledger: TextIO) -> None:
+    def __init__(
+        self, name: str, transport: str, address: str, url: str, *, seed: str, most: int, ledger: TextIO
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self.stopped = threading.Event()
-        self._create = create
+        self._create = (rest_create if transport == "rest" else rpc_create)(address)
+        host, _, port = address.rpartition(":")
+        self._place = (host, int(port))
         self._url = url
-        self._rng = rng
+        self._rng = random.Random(f"{seed}/{name}")
         self._most = most
         self._ledger = ledger
         self._flaky = 0
@@ -136,7 +141,17 @@ class Thread(threading.Thread):
             with LEDGER_LOCK:
                 self._ledger.write(entry.line())
             if entry.fate == "unknown":
-                self.stopped.wait(REST_WAIT)  # The server is down; asking in a busy loop would only slow its start.
+                self._await_listener()
+
+    def _await_listener(self) -> None:
+        """Wait until somebody listens again: creates that cannot succeed would only slow the server's start."""
+        while not self.stopped.is_set():
+            try:
+                socket.create_connection(self._place, timeout=1).close()
+            except OSError:
+                self.stopped.wait(LOOK_EVERY)
+            else:
+                return
 
     def _one(self, number: int) -> Entry:
         rng = self._rng
@@ -163,13 +178,10 @@ class Thread(threading.Thread):
 def main() -> None:
     """Run the threads until standard input ends."""
     name, transport, address, url, ledger, seed, most = sys.argv[1:]
-    make = rest_create if transport == "rest" else rpc_create
     with Path(ledger).open("w") as file:
+        each = int(most) // THREADS
         threads = [
-            Thread(
-                each, make(address), url, rng=random.Random(f"{seed}/{each}"), most=int(most) // THREADS, ledger=file
-            )
-            for each in (f"{name}{n}" for n in range(THREADS))
+            Thread(f"{name}{n}", transport, address, url, seed=seed, most=each, ledger=file) for n in range(THREADS)
         ]
         for thread in threads:
             thread.start()

@@ -31,7 +31,7 @@ ROUNDS = int(os.environ.get("TASKBELL_CRASH_ROUNDS", "10"))
 CREATORS = {"ga": "grpc", "gb": "grpc", "rc": "rest"}
 CREATES_MAX = 4000
 """Of each creator."""
-LIFE = (0.1, 1.2)
+LIFE = (0.1, 1.0)
 """Seconds between ready and SIGKILL."""
 SETTLE_WINDOW = 1.0
 """Seconds. An answer older than this at the kill has been settled, however busy the machine."""

@@ -17,7 +17,7 @@ from tests.support.rest import BROKEN, LOCATION, RestClient, http_task, queue_na
 from tests.support.server import ServerProcess
 from tests.support.waiting import until, wait_until
 
-GRACE = 2.0
+GRACE = 1.5
 MakeServer = Callable[..., ServerProcess]
 
 
@@ -51,7 +51,7 @@ async def test_sigterm(make: MakeServer, kind: str) -> None:
     server = make("--server", kind, "--grace", f"{GRACE:g}s")
     group = server.pid
     async with ScriptedHandler() as handler:
-        handler.script("/soon", slow(0.8))
+        handler.script("/soon", slow(0.6))
         handler.script("/never", *[stall()] * 3, respond(200))
         with RestClient(server.address) as client:
             for queue_id in ("soon", "never", "behind", "held"):
@@ -62,7 +62,7 @@ async def test_sigterm(make: MakeServer, kind: str) -> None:
                 for n in range(6):
                     task = http_task(f"{handler.url}/{queue_id}", name=task_name(queue_id, f"{queue_id}{n}"))
                     client.create_task(queue_id, task)
-            due = time.time() + 1
+            due = time.time() + 0.8
             client.create_task("behind", http_task(f"{handler.url}/behind", schedule_time=due))
             await handler.wait_for(6)
 

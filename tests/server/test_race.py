@@ -15,7 +15,7 @@ from tests.support.server import ServerProcess
 from tests.support.threads import run_all
 
 RACING = queue_name("racing")
-SECONDS = 4.0
+SECONDS = 2.5
 THREADS = 20
 NAMES = 40
 Value = Callable[[random.Random, str], object]

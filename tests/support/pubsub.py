@@ -51,6 +51,10 @@ class PubsubEmulator:
     def create_topic(self, topic: str, subscription: str) -> None:
         """A topic (its full name) with one subscription, which gets what is published from now on."""
         self._expect("PUT", topic, {})
+        self.subscribe(topic, subscription)
+
+    def subscribe(self, topic: str, subscription: str) -> None:
+        """A subscription to a topic that is there."""
         self._expect("PUT", subscription, {"topic": topic, "ackDeadlineSeconds": 60})
 
     def pull(self, subscription: str, count: int = 1) -> list[Message]:
