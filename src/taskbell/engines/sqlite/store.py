@@ -48,30 +48,33 @@ class StoreLock:
 
 def connect_writer(path: str) -> sqlite3.Connection:
     """A connection that may change the store."""
-    connection = _connect(path, _WRITER_CACHE_KIB)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA fullfsync = ON")  # macOS keeps what was synced in the drive's own memory without it.
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-    connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
-    # Some builds overwrite what is deleted with zeros, which doubles the cost of every settle.
-    connection.execute("PRAGMA secure_delete = OFF")
-    return connection
+    return _connect(
+        path,
+        f"cache_size = -{_WRITER_CACHE_KIB}",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "fullfsync = ON",  # macOS keeps what was synced in the drive's own memory without it.
+        f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
+        f"journal_size_limit = {_LOG_BYTES}",
+        # Some builds overwrite what is deleted with zeros, which doubles the cost of every settle.
+        "secure_delete = OFF",
+    )
 
 
 def connect_reader(path: str) -> sqlite3.Connection:
     """A connection that only reads, beside the writer."""
-    connection = _connect(path, _READER_CACHE_KIB)
-    connection.execute("PRAGMA query_only = ON")
-    return connection
+    return _connect(path, f"cache_size = -{_READER_CACHE_KIB}", "query_only = ON")
 
 
-def _connect(path: str, cache_kib: int) -> sqlite3.Connection:
+def _connect(path: str, *pragmas: str) -> sqlite3.Connection:
     # Each connection is used by one thread at a time, though opened and closed by others.
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-    connection.execute(f"PRAGMA cache_size = -{cache_kib}")
-    connection.execute("PRAGMA temp_store = MEMORY")
+    try:
+        for pragma in (f"busy_timeout = {_BUSY_MS}", "temp_store = MEMORY", *pragmas):
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
