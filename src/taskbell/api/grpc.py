@@ -98,6 +98,8 @@ def _decompressed(data: bytes, encoding: bytes, max_bytes: int) -> bytes:
         raise Internal("The compressed message cannot be decompressed.") from None
     if len(message) > max_bytes:
         raise ResourceExhausted(f"Received message larger than max ({max_bytes} bytes).")
+    if not inflater.eof or inflater.unused_data:
+        raise Internal("The compressed message is not one whole stream.")
     return message
 
 
