@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskbell.core.override import overridden
-from taskbell.core.target import HttpOverride, HttpTarget, OidcToken
+from taskbell.core.override import overridden, rerouted
+from taskbell.core.target import AppEngineTarget, HttpOverride, HttpTarget, OidcToken, Routing
 
 URL = "https://task.example:8443/path/to?x=1"
 TASK_TOKEN = OidcToken("task@p.example")
@@ -119,3 +119,10 @@ def test_a_token_of_the_queue_replaces_the_tasks_token_and_authorization() -> No
 def test_body_is_left_alone() -> None:
     """No override touches it."""
     assert overridden(HttpTarget(URL, body=b"\0\xff"), EVERYTHING).body == b"\0\xff"
+
+
+def test_a_queues_routing_replaces_a_tasks_as_a_whole() -> None:
+    """Nothing of the task's is left, and nothing but the routing changes."""
+    target = AppEngineTarget("/h", "PUT", (("A", "1"),), b"b", Routing("worker", "v1", "0", "old"))
+
+    assert rerouted(target, Routing("", "v2")) == AppEngineTarget("/h", "PUT", (("A", "1"),), b"b", Routing("", "v2"))
