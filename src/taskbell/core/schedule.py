@@ -14,7 +14,7 @@ Google documents only that anomalies happen when clocks change. Our rule, with a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -27,6 +27,13 @@ from taskbell.core.reason import refused
 from taskbell.core.zone import Zone, in_utc, parse_zone
 
 Kind = Literal["unix-cron", "groc-specific", "groc-window", "groc-interval"]
+
+_KINDS: Mapping[type, Kind] = {
+    Cron: "unix-cron",
+    Specific: "groc-specific",
+    Window: "groc-window",
+    Interval: "groc-interval",
+}
 
 LONGEST_SCHEDULE = 1_000
 """Characters; a list of all sixty minutes takes 170."""
@@ -58,15 +65,7 @@ class Schedule:
     @property
     def kind(self) -> Kind:
         """Which language it is in, and which family of it."""
-        match self._rule:
-            case Cron():
-                return "unix-cron"
-            case Specific():
-                return "groc-specific"
-            case Window():
-                return "groc-window"
-            case Interval():
-                return "groc-interval"
+        return _KINDS[type(self._rule)]
 
     @property
     def is_aligned(self) -> bool:
@@ -83,17 +82,16 @@ class Schedule:
 
         None for end-time intervals, whose fires depend on the runs (see `interval`), and past the year 9999.
         """
+        if isinstance(self._rule, Interval):
+            return None
         after = max(instant, _FIRST_SEARCHED)
         try:
-            match self._rule:
-                case Cron(follows_clock=True) as calendar:
-                    found = _next_on_the_wall(calendar, self.zone, after)
-                case Cron() | Specific() as calendar:
-                    found = _next_once(calendar, self.zone, after)
-                case Window() as window:
-                    found = _next_in_windows(window, self.zone, after)
-                case Interval():
-                    return None
+            if isinstance(self._rule, Window):
+                found = _next_in_windows(self._rule, self.zone, after)
+            elif isinstance(self._rule, Cron) and self._rule.follows_clock:
+                found = _next_on_the_wall(self._rule, self.zone, after)
+            else:
+                found = _next_once(self._rule, self.zone, after)
         except OverflowError:  # datetime's, at the end of its calendar.
             return None
         return found if found <= LATEST else None
