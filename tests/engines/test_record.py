@@ -6,15 +6,27 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskbell.core.job import Job, JobRetryConfig, JobTarget
 from taskbell.core.queue import Queue, QueueState, RateLimits, RetryConfig
-from taskbell.core.target import AppEngineTarget, HttpOverride, HttpTarget, OAuthToken, OidcToken, Routing, Target
+from taskbell.core.target import (
+    AppEngineTarget,
+    HttpOverride,
+    HttpTarget,
+    OAuthToken,
+    OidcToken,
+    PubsubTarget,
+    Routing,
+    Target,
+)
 from taskbell.core.task import Attempt, Status, Task
 from taskbell.engines.record import (
     decode_attempt,
+    decode_job_request,
     decode_queue,
     decode_retry_config,
     decode_target,
     encode_attempt,
+    encode_job_request,
     encode_request,
     encode_settings,
 )
@@ -56,6 +68,19 @@ def test_requests_read_back_exactly(target: Target, deadline: int | None, retry:
     assert decode_target(record, target.body) == target
     assert decode_retry_config(record) == retry
     assert record.get("dispatch_deadline") == deadline
+
+
+@given(
+    target=TARGETS | st.builds(PubsubTarget, TEXT, st.binary(), HEADERS),
+    deadline=st.none() | NUMBER,
+    retry=st.just(JobRetryConfig()) | st.builds(JobRetryConfig, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER),
+)
+def test_job_requests_read_back_exactly(target: JobTarget, deadline: int | None, retry: JobRetryConfig) -> None:
+    """Of each kind of target."""
+    text = encode_job_request(Job(1, "j", target, "", retry_config=retry, attempt_deadline=deadline))
+
+    assert text.isascii()
+    assert decode_job_request(json.loads(text), target.body) == (target, deadline, retry)
 
 
 @given(

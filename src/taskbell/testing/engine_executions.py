@@ -252,7 +252,7 @@ class Progressing:
             engine.progress([Progression(first), Progression(second)]), engine.progress([Progression(second)])
         )
 
-        assert answers == [[True, False], [False]]
+        assert list(answers) == [[True, False], [False]]
         assert await history(engine) == [first]
 
     async def test_two_executions_of_one_job_end_at_once(self, engine: Engine) -> None:

@@ -22,8 +22,8 @@ GONE = ("NOT_FOUND", "Job not found.")
 
 def sample_job(engine: Engine, name: str = JOB, **settings: Any) -> Job:
     """A new job with a fresh id that is to fire a minute from the start."""
-    fields = {"target": TARGET, "schedule": "* * * * *", "user_update_time": START, "next_time": FIRST} | settings
-    return Job(id=engine.next_id(START), name=name, **fields)
+    fields: dict[str, Any] = {"target": TARGET, "schedule": "* * * * *", "user_update_time": START, "next_time": FIRST}
+    return Job(id=engine.next_id(START), name=name, **(fields | settings))
 
 
 async def add_job(engine: Engine, name: str = JOB, **settings: Any) -> Job:
@@ -38,8 +38,8 @@ def fired(job: Job, instant: Instant | None = None, **fields: Any) -> Execution:
     if instant is None:
         assert job.next_time is not None
         instant = job.next_time
-    settings = {"disposition": Disposition.FIRED, "progress": Progress.OPEN, "header_time": instant} | fields
-    return Execution(job_id=job.id, job=job.name, instant=instant, **settings)
+    settings: dict[str, Any] = {"disposition": Disposition.FIRED, "progress": Progress.OPEN, "header_time": instant}
+    return Execution(job_id=job.id, job=job.name, instant=instant, **(settings | fields))
 
 
 def closed(job: Job, instant: Instant, disposition: Disposition = Disposition.MISSED) -> Execution:
@@ -56,7 +56,7 @@ def step(job: Job, *executions: Execution, wait: int | None = MINUTE) -> Tick:
 def ended(execution: Execution, **fields: Any) -> Execution:
     """The execution after one more attempt, its last, which succeeded."""
     now = execution.instant + 7
-    settings = {
+    settings: dict[str, Any] = {
         "progress": Progress.SUCCEEDED,
         "start_time": execution.start_time or now,
         "last_attempt_time": now,

@@ -219,6 +219,13 @@ def test_a_migration_goes_on_from_where_the_store_is(path: str, monkeypatch: pyt
     connection.close()
 
 
+def _execution(**columns: object) -> str:
+    """A statement that inserts an execution which is possible, but for the columns given."""
+    possible = {"job_id": 1, "instant": 0, "is_forced": 0, "disposition": "'fired'", "progress": "'open'"}
+    values = {**possible, "attempts": 1, "failures": 1, "reason": "''", **columns}
+    return f"INSERT INTO executions ({', '.join(values)}) VALUES ({', '.join(map(str, values.values()))})"
+
+
 async def test_the_schema_refuses_what_cannot_be(path: str) -> None:
     """Invariants that hold whoever writes."""
     engine = await open_engine(f"sqlite:{path}")
@@ -233,8 +240,22 @@ async def test_the_schema_refuses_what_cannot_be(path: str) -> None:
         "UPDATE queues SET state = 'STOPPED'",
         "UPDATE queues SET tombstone_ttl = -1",
         "UPDATE queues SET settings = 'not json'",
+        "INSERT INTO jobs VALUES (-1, 'j', '', '', '', 'ENABLED', 0, '{}', x'')",
+        "INSERT INTO jobs VALUES (1, 'j', '', '', '', 'STOPPED', 0, '{}', x'')",
+        "INSERT INTO jobs VALUES (1, 'j', '', '', '', 'ENABLED', 0, 'not json', x'')",
+        "INSERT INTO timers VALUES (1, 0, 'soon', NULL, NULL, NULL)",
+        "INSERT INTO timers VALUES (1, 0, NULL, NULL, 5, NULL)",
+        _execution(is_forced=1),
+        _execution(disposition="'forced'"),
+        _execution(disposition="'lost'"),
+        _execution(progress="'running'"),
+        _execution(failures=2),
+        _execution(attempts=0, failures=-1),
+        _execution(status_message="'no code'"),
     ]
     connection = open_store(path)
+    connection.execute(_execution())
+    connection.execute("DELETE FROM executions")
     for statement in impossible:
         with pytest.raises(sqlite3.IntegrityError):
             connection.execute(statement)
