@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -125,6 +126,35 @@ def test_an_idle_server_stops_at_once(make: MakeServer, number: signal.Signals) 
         assert process.wait(timeout=10) == 0
     assert time.monotonic() - start < 5
     wait_until(lambda: group_members(group) == [], "nothing is left behind", 2)
+
+
+async def test_a_suspended_server_catches_up(make: MakeServer) -> None:
+    """Stopped and continued, as a laptop that slept: what fell due meanwhile comes at once, and nothing comes twice."""
+    server = make()
+    async with ScriptedHandler() as handler:
+        handler.script("/held", slow(0.3))
+        with RestClient(server.address) as client:
+            client.create_queue("q")
+            due = time.time() + 0.8
+            for n in range(20):
+                task = http_task(f"{handler.url}/due", name=task_name("q", f"due{n}"), schedule_time=due + n / 40)
+                client.create_task("q", task)
+            for _ in range(3):
+                client.create_task("q", http_task(f"{handler.url}/held"))
+            await handler.wait_for(3, "/held")
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                # Everything falls due, and the held answers arrive, while the server stands still.
+                await until(lambda: time.time() > due + 1 and handler.running == 0, "the time has passed")
+                assert handler.received("/due") == []
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+            continued = time.time()
+            requests = await handler.wait_for(20, "/due")
+            await asyncio.to_thread(wait_until, lambda: not [*client.tasks("q")], "all are settled")
+
+        assert max(request.arrival_time for request in requests) < (continued + 1) * 1_000_000
+        assert len(handler.requests) == 23
 
 
 def _state(client: RestClient) -> dict[str, object]:
