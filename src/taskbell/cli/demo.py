@@ -23,7 +23,7 @@ import click
 from taskbell.cli.demo_handler import SampleHandler
 from taskbell.cli.demo_report import Acknowledged, Afterwards, Ledger, Report, checked, compare, remarks
 from taskbell.cli.demo_screen import Screen
-from taskbell.cli.demo_server import ServerChild, ServerFailedError, free_port
+from taskbell.cli.demo_server import ENDING_SIGNALS, ServerChild, ServerFailedError, free_port
 from taskbell.core.instant import SECOND
 
 PARENT = "projects/demo/locations/us-central1"
@@ -284,7 +284,9 @@ def _ended_by_signals() -> Iterator[None]:
     def interrupt(number: int, _frame: object) -> None:
         raise KeyboardInterrupt(number)
 
-    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGHUP)}
+    # What was ignored before, as nohup has it, stays ignored.
+    heeded = [each for each in ENDING_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, interrupt) for each in heeded}
     try:
         yield
     finally:

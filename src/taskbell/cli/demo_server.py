@@ -10,11 +10,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 READY_SECONDS = 20.0
 STOP_SECONDS = 15.0
+
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ServerFailedError(Exception):
@@ -26,6 +30,20 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold signals back, so that none falls between a process's start and our knowing of it."""
+    noted: list[int] = []
+    before = {each: signal.signal(each, lambda number, _frame: noted.append(number)) for each in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    for number in noted:
+        signal.raise_signal(number)
 
 
 class ServerChild:
@@ -57,7 +75,7 @@ class ServerChild:
         """Start, wait until it takes calls, and return how many seconds that took."""
         began = time.monotonic()
         said_before = self.log_path.stat().st_size if self.log_path.exists() else 0
-        with self.log_path.open("ab") as log:
+        with self.log_path.open("ab") as log, _uninterrupted():
             # A session of its own: Ctrl-C is for the demo, which ends the server in good order.
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command,
