@@ -20,8 +20,9 @@ from tests.support.server import ServerProcess
 from tests.support.threads import run_all
 from tests.support.waiting import until, wait_until
 
-ON_THE_WAY = 0.25
-"""Seconds. A request sent just before an acknowledgement may reach the handler's record just after it."""
+ON_THE_WAY = 0.4
+"""Seconds. A request sent just before an acknowledgement may reach the handler's record just after it, the more so when
+the machine is busy."""
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ async def test_pause_under_load(server: ServerProcess, client: RestClient, handl
         acked = time.time()
         before = len(stream.names)
         # Held still for as long as hundreds of attempts would take.
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(1)
         assert len(stream.names) > before
         late = after(handler.received("/paused"), acked + ON_THE_WAY)
         assert late == []
@@ -110,12 +111,11 @@ async def test_a_forced_run_passes_a_pause(client: RestClient, handler: Scripted
     names = [task_name("forced", f"t{n}") for n in range(10)]
     for name in names:
         client.create_task("forced", http_task(f"{handler.url}/forced", name=name, schedule_time=due))
-    started = time.time()
     for name in names[:5]:
         answer = client.do("run", name)
         assert answer["dispatchCount"] == 1
     forced = await handler.wait_for(5, "/forced")
-    assert max(request.arrival_time for request in forced) < (started + 0.9) * 1_000_000
+    assert max(request.arrival_time for request in forced) < due * 1_000_000
 
     client.do("resume", queue_name("forced"))
     requests = await handler.wait_for(10, "/forced")
@@ -259,19 +259,20 @@ async def test_rate_and_burst_are_never_exceeded(
     client.do("pause", queue_name(queue_id))
     for _ in range(tasks):
         client.create_task(queue_id, http_task(f"{handler.url}/{queue_id}"))
-    client.do("resume", queue_name(queue_id))
     start = time.time()
+    client.do("resume", queue_name(queue_id))
     requests = await handler.wait_for(tasks, f"/{queue_id}", 20)
-    took = time.time() - start
 
     times = sorted(request.arrival_time / 1_000_000 for request in requests)
-    # Arrivals jitter: a request may be late, and the one after it not, by some milliseconds.
-    jitter = 0.1
+    # From the start on there is nothing to forgive: on its way a request can only become later.
+    early = [n for n, instant in enumerate(times) if instant - start < (n + 1 - burst) / rate - 0.01]
+    assert early == []
+    # A window that begins later may open with a request that was late and close with one that was not.
+    jitter = 0.3
     for first, later in itertools.combinations(range(0, tasks, 5), 2):
         window = times[later] - times[first]
         assert later - first + 1 <= burst + rate * (window + jitter) + 1
-    ideal = (tasks - burst) / rate
-    assert ideal - jitter < took < ideal * 1.2 + 0.5
+    assert times[-1] - start < 1.5 * (tasks - burst) / rate + 1
     # The burst came at once.
     assert bisect.bisect_left(times, times[0] + 0.5 * burst / rate) >= burst
 

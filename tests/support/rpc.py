@@ -16,7 +16,6 @@ CreateTaskRequest: Any = cloudtasks.CreateTaskRequest.pb()
 Task: Any = task.Task.pb()
 _EAGER = [
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 100),
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
