@@ -65,7 +65,7 @@ class Cron:
     """One unix-cron expression, as a calendar of labels."""
 
     expression: str
-    """As cronsim reads it: every value written out."""
+    """As cronsim reads it."""
     follows_clock: bool
     """Whether the minute or the hour field begins with `*`: then each matching label fires as often as it comes."""
     _search: CronSim = field(repr=False, compare=False)
@@ -90,10 +90,11 @@ def parse_cron(text: str) -> Cron:
         raise refused(f"No month of field month {quoted(words[3])} has a day {quoted(words[2])}: it would never run.")
     expression = " ".join(
         (
-            _listed(minutes),
-            _listed(hours),
+            # For cronsim a star is quicker to read than sixty numbers.
+            "*" if len(minutes) == 60 else _listed(minutes),
+            "*" if len(hours) == 24 else _listed(hours),
             "*" if any_day else _listed(days),
-            _listed(months),
+            "*" if len(months) == 12 else _listed(months),
             "*" if any_weekday else _listed(weekdays),
         )
     )

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from typing import Literal, Protocol
 
@@ -97,6 +98,7 @@ class Schedule:
         return found if found <= LATEST else None
 
 
+@lru_cache(maxsize=4096)  # Thousands of jobs share a few schedules, and all are read at a start.
 def parse_schedule(text: str, time_zone: str) -> Schedule:
     """The schedule of a job; InvalidArgument names the word that is wrong."""
     if not text.strip():
