@@ -65,6 +65,34 @@ async def test_a_held_request_comes_again(server: ServerProcess) -> None:
         assert counted[-1].header("X-CloudTasks-TaskPreviousResponse") == "500"
 
 
+async def test_what_was_dismissed_while_it_was_out_stays_away(server: ServerProcess) -> None:
+    """A delete, a purge and a queue's delete, acknowledged while handlers hold the requests, outlive a SIGKILL."""
+    server.start()
+    async with ScriptedHandler() as handler:
+        with RestClient(server.address) as client:
+            for queue_id in ("deletes", "purged", "deleted", "paused", "kept"):
+                handler.script(f"/{queue_id}", stall(), respond(200))
+                client.create_queue(queue_id)
+                url = f"{handler.url}/{queue_id}"
+                client.create_task(queue_id, http_task(url, name=task_name(queue_id, "t")))
+            await handler.wait_for(5)
+            client.expect("DELETE", f"/v2/{task_name('deletes', 't')}")
+            client.do("purge", queue_name("purged"))
+            client.expect("DELETE", f"/v2/{queue_name('deleted')}")
+            client.do("pause", queue_name("paused"))
+
+        server.kill()
+        server.start()
+
+        await handler.wait_for(2, "/kept")
+        # The others would have come with it.
+        with pytest.raises(AssertionError, match="got 6 of 7"):
+            await handler.wait_for(7, timeout=0.5)
+        with RestClient(server.address) as client:
+            client.do("resume", queue_name("paused"))
+            await handler.wait_for(2, "/paused")
+
+
 def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)

@@ -126,6 +126,7 @@ def test_an_idle_server_stops_at_once(make: MakeServer, number: signal.Signals) 
         assert process.wait(timeout=10) == 0
     assert time.monotonic() - start < 5
     wait_until(lambda: group_members(group) == [], "nothing is left behind", 2)
+    assert "Traceback" not in server.log_tail(1000)
 
 
 async def test_a_suspended_server_catches_up(make: MakeServer) -> None:
