@@ -153,6 +153,17 @@ async def test_create_task_keeps_tokens_and_retry_settings(wire: Wire) -> None:
     assert "authorization" not in {name.lower() for name in task.http_request.headers}
 
 
+@pytest.mark.parametrize("kind", ["oidcToken", "oauthToken"])
+async def test_o08_create_task_token_without_a_service_account(wire: Wire, kind: str) -> None:
+    """Refused at create, since no attempt could be authorized."""
+    await wire.create_queue()
+    field = kind.replace("T", "_t")
+
+    assert await wire.create_task_refused(http_request={"url": URL, field: {}}) == Refused(
+        "INVALID_ARGUMENT", f"HttpRequest.{kind}.serviceAccountEmail is required."
+    )
+
+
 async def test_create_task_ignores_output_only_fields(wire: Wire) -> None:
     """Counters, attempts and the create time are the server's."""
     await wire.create_paused_queue()

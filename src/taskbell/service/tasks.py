@@ -14,13 +14,23 @@ from taskbell.core.headers import headers_size, stored_app_engine_headers, store
 from taskbell.core.instant import SECOND, Instant, Span, rfc3339, span_text, to_datetime
 from taskbell.core.limits import Limits
 from taskbell.core.queue import RetryConfig
-from taskbell.core.target import APP_ENGINE_BODY_METHODS, HTTP_BODY_METHODS, AppEngineTarget, HttpTarget, Target
+from taskbell.core.target import (
+    APP_ENGINE_BODY_METHODS,
+    HTTP_BODY_METHODS,
+    AppEngineTarget,
+    HttpTarget,
+    OidcToken,
+    Target,
+)
 from taskbell.core.task import DueKey, Task
 from taskbell.core.url import check_relative_uri, check_url
 from taskbell.engine import Engine
 from taskbell.events import Events, TaskCreated
 from taskbell.service.dispatch import Dispatch
 from taskbell.service.queues import check_retry_config
+
+PAGE_BYTES = 2 << 20
+"""Bytes of bodies after which a page ends; with one task more it stays below the 4 MiB that gRPC clients accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +96,19 @@ class TaskService:
         queue, task_id = names.split_task_name(name)
         return self._dispatch.current(await self._engine.task(queue, task_id, self._clock.now()))
 
-    async def page(self, parent: str, after: DueKey | None, limit: int, *, bodies: bool) -> list[Task]:
-        """One page of a queue's tasks, earliest first."""
+    async def page(self, parent: str, after: DueKey | None, limit: int, *, bodies: bool) -> tuple[list[Task], bool]:
+        """One page of a queue's tasks, earliest first, and whether there are more.
+
+        With bodies a page ends early once it has passed `PAGE_BYTES`, so that clients can receive it.
+        """
         names.check_queue_name(parent)
-        tasks = await self._engine.tasks(parent, after, limit, bodies=bodies)
-        return [self._dispatch.current(task) for task in tasks]
+        if bodies:
+            await self._engine.queue(parent)
+            tasks = await self._engine.due_tasks(parent, after, limit, PAGE_BYTES)
+        else:
+            tasks = await self._engine.tasks(parent, after, limit, bodies=False)
+        has_more = bool(tasks) and bool(await self._engine.tasks(parent, tasks[-1].due_key, 1, bodies=False))
+        return [self._dispatch.current(task) for task in tasks], has_more
 
     async def delete(self, name: str) -> None:
         """Remove a task; an attempt that is out is not recalled and its outcome is ignored."""
@@ -122,6 +140,9 @@ def checked_target(target: Target, limits: Limits) -> Target:
     if isinstance(target, HttpTarget):
         check_url(target.url, limits.url_length)
         _check_payload("HttpRequest", target, HTTP_BODY_METHODS, limits)
+        if target.token is not None and not target.token.service_account_email:
+            kind = "oidcToken" if isinstance(target.token, OidcToken) else "oauthToken"
+            raise InvalidArgument(f"HttpRequest.{kind}.serviceAccountEmail is required.")
         headers = stored_http_headers(target.headers)
         return HttpTarget(target.url, target.method, headers, target.body, target.token)
     relative_uri = target.relative_uri or "/"
