@@ -12,6 +12,7 @@ import gc
 import io
 import logging
 import os
+import resource
 import sys
 from collections.abc import Callable
 from typing import TextIO, cast
@@ -56,9 +57,10 @@ from taskbell.settings import Settings, taken_over
 
 log = structlog.get_logger("taskbell")
 
-SWITCH_INTERVAL = 0.0005
-"""Seconds. The engine's writer thread takes the interpreter back after every statement; with Python's default of 5 ms
-each of those waits for a busy event loop that long (docs/decisions/0002)."""
+SWITCH_INTERVAL = 0.002
+"""Seconds. The engine's writer thread takes the interpreter back after every statement, and waits that long for a busy
+event loop to give it up: Python's default of 5 ms makes commits long, much shorter times make threads fight
+(docs/decisions/0002)."""
 
 
 class App:
@@ -94,8 +96,13 @@ class App:
             ),
         }
         using = Attempts(self.engine, senders, tokens, clock, events)
-        self.dispatcher = Dispatcher(using, clock, Window(settings.window_tasks, settings.window_bytes))
-        self.ticker = Ticker(using, clock, catch_up=settings.catch_up, max_open=settings.max_open_executions)
+        # An attempt that is out holds a socket; what is left is for callers and the store.
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        window = Window(settings.window_tasks, settings.window_bytes)
+        self.dispatcher = Dispatcher(using, clock, window, max_out=max(1, files // 2))
+        self.ticker = Ticker(
+            using, clock, catch_up=settings.catch_up, max_open=max(1, min(settings.max_open_executions, files // 4))
+        )
         self.sweeper = Sweeper(self.engine, clock, history=settings.history)
         limits = settings.limits
         self.services = Services(
@@ -185,7 +192,8 @@ class App:
         return as_text(200, "ready") if self._is_ready else as_text(503, "not ready")
 
     async def _metrics(self) -> tuple[int, bytes, bytes]:
-        return 200, CONTENT_TYPE.encode(), self.metrics.render(await self.engine.depths())
+        queues = {queue.name for queue in await self.engine.all_queues()}
+        return 200, CONTENT_TYPE.encode(), self.metrics.render(await self.engine.depths(), queues)
 
     async def _discovery(self) -> tuple[int, bytes, bytes]:
         return as_json(self.issuer.discovery())

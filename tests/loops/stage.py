@@ -19,7 +19,7 @@ from taskbell.engines.memory import MemoryEngine
 from taskbell.events import AttemptFinished, Events
 from taskbell.loops.attempt import Attempts
 from taskbell.loops.dispatcher import Dispatcher
-from taskbell.loops.lane import Lane, Window
+from taskbell.loops.lane import UNBOUNDED, Lane, Window
 from taskbell.sender import Request, TokenUnavailableError
 from taskbell.service.queues import QueueService
 from taskbell.service.tasks import Draft, TaskService
@@ -132,6 +132,7 @@ class Stage:
     limits: Limits = field(default_factory=Limits)
     engine: MoodyEngine = field(default_factory=MoodyEngine)
     clock: ManualClock = field(default_factory=ManualClock)
+    max_out: int = UNBOUNDED
 
     def __post_init__(self) -> None:
         """Put the parts together as `app.py` does."""
@@ -142,7 +143,7 @@ class Stage:
         self.events.subscribe(AttemptFinished, self.finished.append)
         senders = dict.fromkeys((HttpTarget, AppEngineTarget), self.sender)
         self.using = Attempts(self.engine, senders, self.minter, self.clock, self.events)
-        self.dispatcher = Dispatcher(self.using, self.clock, self.window)
+        self.dispatcher = Dispatcher(self.using, self.clock, self.window, max_out=self.max_out)
         self.queues = QueueService(self.engine, self.dispatcher, self.clock, self.limits)
         self.tasks = TaskService(self.engine, self.dispatcher, self.clock, self.limits, self.events)
 

@@ -18,7 +18,7 @@ from taskbell.engine import Settlement
 from taskbell.events import Result
 from taskbell.loops.dispatcher import Dispatcher
 from taskbell.loops.lane import Window
-from tests.loops.stage import QUEUE, QUICK, Stage, ticks
+from tests.loops.stage import PARENT, QUEUE, QUICK, Stage, ticks
 
 WAIT = 10 * SECOND
 """The first backoff of the queues here."""
@@ -229,6 +229,28 @@ async def test_a_forced_run_that_takes_long_counts_its_backoff_from_the_call() -
     await stage.elapse(2 * HOUR)
 
     assert stage.sender.times["http://h/"] == [call, call + MINUTE]
+
+
+async def test_attempts_over_all_queues_stay_within_the_node_and_every_queue_gets_its_turn() -> None:
+    """A stalled queue cannot take every socket, and what waits for room goes out as soon as there is some."""
+    stage = Stage(max_out=3)
+    other = f"{PARENT}/queues/other"
+    await stage.create_queue()
+    await stage.create_queue(other)
+    release = stage.sender.hold("http://h/stalled")
+    for _ in range(10):
+        await stage.create("stalled")
+    for _ in range(10):
+        await stage.create("good", queue=other)
+    await stage.pump()
+    before = stage.sender.open, stage.sent("stalled"), stage.sent("good")
+    rounds = await stage.dispatcher.run_once()
+    release.set()
+    await stage.pump()
+
+    assert before == (3, 3, 0)
+    assert rounds > 0
+    assert (stage.sent("stalled"), stage.sent("good"), stage.sender.most_open) == (10, 10, 3)
 
 
 async def test_a_forced_run_passes_pause_bucket_and_slots() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -65,10 +66,16 @@ class Metrics(Collector):
         events.subscribe(AttemptFinished, self._on_finished)
         events.subscribe(BatchCommitted, self._on_committed)
 
-    def render(self, depths: Mapping[str, int]) -> bytes:
-        """The text that a scraper reads, with the depths of now."""
+    def render(self, depths: Mapping[str, int], queues: AbstractSet[str]) -> bytes:
+        """The text that a scraper reads, with the depths of now. Deleted queues are told once more, then forgotten."""
         self._depths = depths
-        return generate_latest(self._registry)
+        text = generate_latest(self._registry)
+        for counts in (self._created, self._dispatched):
+            for queue in counts.keys() - queues:
+                del counts[queue]
+        for labels in [labels for labels in self._ended if labels[0] not in queues]:
+            del self._ended[labels]
+        return text
 
     def collect(self) -> Iterator[Metric]:
         """The families, for the registry."""

@@ -116,10 +116,11 @@ async def list_tasks(services: Services, request: Any, response: Any) -> Any:
     cursor = cursor_of(request.page_token, scope, now)
     size = page_size(request.page_size, limits.tasks_page)
     after = DueKey(*cursor) if cursor else None
-    tasks = await services.tasks.page(request.parent, after, size + 1, bodies=request.response_view == v2.FULL)
-    response.tasks.extend(v2.task_message(task, request.response_view) for task in tasks[:size])
-    if len(tasks) > size:
-        response.next_page_token = page_token(list(tasks[size - 1].due_key), scope, now + limits.page_token_life)
+    bodies = request.response_view == v2.FULL
+    tasks, has_more = await services.tasks.page(request.parent, after, size, bodies=bodies)
+    response.tasks.extend(v2.task_message(task, request.response_view) for task in tasks)
+    if has_more:
+        response.next_page_token = page_token(list(tasks[-1].due_key), scope, now + limits.page_token_life)
     return response
 
 

@@ -23,7 +23,7 @@ from taskbell.core.task import Task
 from taskbell.core.throttle import is_overload
 from taskbell.events import AttemptFinished, Result, TaskDispatched
 from taskbell.loops.attempt import Attempts, Run, attempt
-from taskbell.loops.lane import ClockStep, Lane, Reading, Window
+from taskbell.loops.lane import UNBOUNDED, ClockStep, Lane, Reading, Window
 from taskbell.loops.loop import Loop
 
 log = structlog.get_logger("taskbell.dispatcher")
@@ -38,8 +38,13 @@ STEP_TOLERANCE: Span = SECOND // 2
 class Dispatcher(Loop):
     """Dispatches the tasks of the queues that this node owns."""
 
-    def __init__(self, using: Attempts, clock: Clock, window: Window) -> None:
+    def __init__(self, using: Attempts, clock: Clock, window: Window, *, max_out: int = UNBOUNDED) -> None:
+        """`max_out`: attempts that may be out over all queues; forced runs go past it, as past all pacing."""
         super().__init__(clock)
+        self._max_out = max_out
+        self._out = 0
+        self._starved: dict[str, None] = {}
+        """Lanes that could begin more but for `max_out`, the longest waiting first."""
         self._using = using
         self._engine = using.engine
         self._window = window
@@ -148,6 +153,7 @@ class Dispatcher(Loop):
                 self._dirty.add(name)
         dirty, self._dirty = self._dirty, set()
         for name in dirty:
+            self._starved.pop(name, None)
             lane = self._lanes.get(name)
             if lane is not None and not self._is_draining:
                 self._advance(lane, now, monotonic)
@@ -167,18 +173,21 @@ class Dispatcher(Loop):
         return len(cut)
 
     def _advance(self, lane: Lane, now: Instant, monotonic: Span) -> None:
-        for task in lane.take(now, monotonic):
+        for task in lane.take(now, monotonic, max(0, self._max_out - self._out)):
             self._begin(lane, task, now, forced=False)
         if lane.wants_read:
             self._start(self._read_ahead(lane, lane.begin_reading()))
         delay = lane.next_delay(now)
-        if delay is not None:
+        if delay == 0 and self._out >= self._max_out:
+            self._starved[lane.queue.name] = None
+        elif delay is not None:
             self._set_timer(lane.queue.name, monotonic + min(delay, LONGEST_WAIT))
 
     def _begin(self, lane: Lane, task: Task, now: Instant, *, forced: bool) -> Task:
         """Record the dispatch and let the attempt run."""
         out = rules.dispatched(task, now)
         lane.began(out)
+        self._out += 1
         run = Run(lane, out, self.clock.monotonic(), forced_time=now if forced else None)
         self._using.events.emit(TaskDispatched(out, now - task.schedule_time))
         self._start(self._attempt(run))
@@ -191,6 +200,9 @@ class Dispatcher(Loop):
         finally:
             run.lane.settled(run.task.id)
             run.lane.ended(run.task)
+            self._out -= 1
+            if self._starved:
+                self._touch(next(iter(self._starved)))
             if retry is not None:
                 self.offer([retry])
             self._touch(run.task.queue)

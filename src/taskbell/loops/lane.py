@@ -15,6 +15,7 @@ the tasks offered meanwhile, so that a stale copy out of the read never comes ba
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from taskbell.core.queue import Queue, QueueState
 from taskbell.core.task import DueKey, Task
 from taskbell.core.throttle import Throttle
 
+UNBOUNDED = sys.maxsize
 BEFORE_ALL = DueKey(EARLIEST, -1)
 _STALE_KEYS = 64
 """How many keys of tasks that are no longer held may lie about before it is worth looking for them."""
@@ -132,15 +134,15 @@ class Lane:
 
     # Attempts.
 
-    def take(self, now: Instant, monotonic: Span) -> list[Task]:
-        """The tasks whose attempts begin now; their tokens are spent and they are no longer held.
+    def take(self, now: Instant, monotonic: Span, room: int = UNBOUNDED) -> list[Task]:
+        """The tasks whose attempts begin now, `room` at the most; their tokens are spent and they are no longer held.
 
         A task past its time to live is let go: the sweeper removes its row.
         """
         if self.queue.state is not QueueState.RUNNING:
             return []
         self._promote(now)
-        free = self.queue.rate_limits.max_concurrent_dispatches - self.slots_taken
+        free = min(room, self.queue.rate_limits.max_concurrent_dispatches - self.slots_taken)
         if free <= 0 or not self._ready:
             return []
         allowed = min(free, self.bucket.available(monotonic))
