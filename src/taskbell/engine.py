@@ -74,7 +74,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Progression:
-    """How an attempt left its execution. It applies only if the stored execution is open and has fewer attempts."""
+    """How an attempt left its execution. It applies only if the stored execution is open and has fewer attempts.
+
+    One that cancels its execution without a further attempt applies as well: the stored one then has as many.
+    """
 
     execution: Execution
     """As it stands now: replaces the row."""
@@ -150,7 +153,8 @@ class JobEngine(Protocol):
     async def progress(self, progressions: Sequence[Progression]) -> list[bool]:
         """Record attempts; True where the row changed.
 
-        The job's last_attempt_time and status follow its execution's, if the job still has the id.
+        The job's last_attempt_time and status follow its execution's, if the job still has the id and the execution was
+        attempted at all.
         """
 
     async def open_executions(self) -> list[Execution]:

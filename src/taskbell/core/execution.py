@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from taskbell.core.attempt import response_status
-from taskbell.core.instant import HOUR, SECOND, Instant, Span
+from taskbell.core.instant import HOUR, MINUTE, SECOND, Instant, Span
 from taskbell.core.job import Disposition, Execution, Job, JobRetryConfig, JobState, Progress
 from taskbell.core.outcome import Failure, Outcome
 from taskbell.core.retry import backoff
@@ -24,6 +25,7 @@ ON_TIME: Span = 30 * SECOND
 LONGEST_CATCH_UP: Span = HOUR
 ROWS_OF_DOWNTIME = 1000
 """How many missed instants of one job get rows of their own; those before them share the oldest one's."""
+LEFT_OUT = "The instants between this one and the next row went the same way."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,11 @@ class Due:
     next_time: Instant | None
 
 
+def first_time(schedule: Schedule, now: Instant) -> Instant | None:
+    """The first instant of a schedule that begins now."""
+    return now + schedule.interval if schedule.interval is not None else schedule.next_after(now)
+
+
 def due(job: Job, schedule: Schedule, now: Instant, *, is_open: bool, catch_up: Span | None) -> Due:
     """Decide on every instant from the job's next_time up to now.
 
@@ -42,37 +49,62 @@ def due(job: Job, schedule: Schedule, now: Instant, *, is_open: bool, catch_up: 
     downtime; None means one period, at most an hour.
     """
     assert job.next_time is not None
-    instants, skipped_reason = _instants(job.next_time, schedule, now)
-    rows = [_refused(job, instant, _why_not(job, is_open=is_open)) for instant in instants]
-    if skipped_reason:
-        rows[0] = replace(rows[0], reason=f"{rows[0].reason} {skipped_reason}")
+    came = _instants(job.next_time, schedule, now)
+    rows = _refused_all(job, came, _why_not(job, is_open=is_open))
     start = None
     if job.state is JobState.ENABLED and not is_open:
-        latest = instants[-1]
-        allowed = _catch_up(schedule, latest) if catch_up is None else catch_up
-        if now - latest <= max(ON_TIME, allowed):
+        latest = came.instants[-1]
+        if now - latest <= max(ON_TIME, _catch_up(schedule, latest, came.following) if catch_up is None else catch_up):
             start = started(job, schedule, latest, now)
             rows[-1] = start
     if schedule.interval is not None:
         # An interval counts from the end of the run; where none started, from now.
         return Due(tuple(rows), start, None if start is not None else now + schedule.interval)
-    return Due(tuple(rows), start, schedule.next_after(max(now, instants[-1])))
+    return Due(tuple(rows), start, came.following)
 
 
-def _instants(first: Instant, schedule: Schedule, now: Instant) -> tuple[list[Instant], str]:
-    """The instants from `first` to `now`, the newest ones at least; and what to say of those that were left out."""
-    if schedule.interval is not None:
-        return [first], ""
-    second = schedule.next_after(first)
-    assert second is not None
-    resume = max(first, now - ROWS_OF_DOWNTIME * (second - first))
-    instants = [first]
-    left_out = resume > first
-    instant = schedule.next_after(resume if left_out else first)
-    while instant is not None and instant <= now:
-        instants.append(instant)
-        instant = schedule.next_after(instant)
-    return instants, "The instants between this one and the next row went the same way." if left_out else ""
+class _Came(NamedTuple):
+    """Instants that have come, the newest of them at least."""
+
+    instants: list[Instant]
+    following: Instant | None
+    """The first that has not come; None also for an end-time interval."""
+    is_cut: bool = False
+    """Whether instants between the first and the second were left out."""
+
+
+def _instants(first: Instant, schedule: Schedule, now: Instant) -> _Came:
+    start = first
+    found, following = _up_to(schedule, start, now)
+    if len(found) == ROWS_OF_DOWNTIME:
+        start = _start_of_newest(schedule, first, now)
+        found, following = _up_to(schedule, start, now)
+    return _Came([first, *found], following, is_cut=start > first)
+
+
+def _up_to(schedule: Schedule, after: Instant, now: Instant) -> tuple[list[Instant], Instant | None]:
+    """The instants after one up to now, cut off when they are too many for rows, and the one that follows."""
+    found: list[Instant] = []
+    following = schedule.next_after(after)
+    while following is not None and following <= now and len(found) < ROWS_OF_DOWNTIME:
+        found.append(following)
+        following = schedule.next_after(following)
+    return found, following
+
+
+def _start_of_newest(schedule: Schedule, first: Instant, now: Instant) -> Instant:
+    """After which instant the newest ones begin: few enough for rows, at least half as many unless they cluster."""
+    many, few = first, now
+    while few - many > MINUTE:
+        middle = (many + few) // 2
+        count = len(_up_to(schedule, middle, now)[0])
+        if count == ROWS_OF_DOWNTIME:
+            many = middle
+        else:
+            few = middle
+            if count >= ROWS_OF_DOWNTIME // 2:
+                break
+    return few
 
 
 def _why_not(job: Job, *, is_open: bool) -> tuple[Disposition, str]:
@@ -87,8 +119,17 @@ def _refused(job: Job, instant: Instant, why: tuple[Disposition, str]) -> Execut
     return Execution(job.id, job.name, instant, why[0], reason=why[1])
 
 
-def _catch_up(schedule: Schedule, instant: Instant) -> Span:
-    following = schedule.next_after(instant)
+def _refused_all(job: Job, came: _Came, why: tuple[Disposition, str]) -> list[Execution]:
+    rows = [_refused(job, instant, why) for instant in came.instants]
+    if came.is_cut:
+        rows[0] = replace(rows[0], reason=f"{rows[0].reason} {LEFT_OUT}")
+    return rows
+
+
+def _catch_up(schedule: Schedule, instant: Instant, following: Instant | None) -> Span:
+    """One period of the schedule, at most an hour."""
+    if schedule.interval is not None:
+        return min(schedule.interval, LONGEST_CATCH_UP)
     return LONGEST_CATCH_UP if following is None else min(following - instant, LONGEST_CATCH_UP)
 
 
@@ -107,12 +148,29 @@ def started(job: Job, schedule: Schedule, instant: Instant, now: Instant) -> Exe
     )
 
 
-def superseded(job: Job, now: Instant) -> tuple[Execution, ...]:
-    """The row of the instant that a job was waiting for when an edit replaced its schedule."""
-    if job.next_time is None or job.next_time <= now:
+def has_come(job: Job, now: Instant) -> bool:
+    """Whether the instant that a job waits for has come."""
+    return job.next_time is not None and job.next_time <= now
+
+
+def passed_over(job: Job, schedule: Schedule, now: Instant) -> tuple[Execution, ...]:
+    """The rows of the instants that have come to a job that is not enabled."""
+    assert job.next_time is not None
+    return tuple(_refused_all(job, _instants(job.next_time, schedule, now), _why_not(job, is_open=False)))
+
+
+def superseded(job: Job, schedule: Schedule, now: Instant) -> tuple[Execution, ...]:
+    """The rows of what a job was waiting for when an edit replaced its schedule.
+
+    That is the instant to come; or those that have come, when the edit was committed before they were begun.
+    """
+    if job.next_time is None:
         return ()
-    why = Disposition.SUPERSEDED, "An edit replaced the schedule before the instant came."
-    return (_refused(job, job.next_time, why),)
+    if job.next_time > now:
+        why = Disposition.SUPERSEDED, "An edit replaced the schedule before the instant came."
+        return (_refused(job, job.next_time, why),)
+    why = Disposition.SUPERSEDED, "An edit replaced the schedule before the instant was begun."
+    return tuple(_refused_all(job, _instants(job.next_time, schedule, now), why))
 
 
 def forced(job: Job, instant: Instant, header_time: Instant | None) -> Execution:
@@ -183,6 +241,11 @@ def after_attempt(execution: Execution, job: Job, outcome: Outcome, now: Instant
     return replace(ended, end_time=None, retry_time=now + wait, reason=execution.reason)
 
 
+def cancelled(execution: Execution, now: Instant) -> Execution:
+    """The execution that waited for an attempt when its job was edited or paused."""
+    return replace(execution, progress=Progress.CANCELLED, end_time=now, retry_time=None)
+
+
 def _failure(outcome: Outcome) -> str:
     if outcome.status is not None:
         return f"The last attempt was answered {outcome.status}."
@@ -194,10 +257,3 @@ def execution_key(execution: Execution) -> str:
     kind = "forced" if execution.is_forced else "scheduled"
     text = f"{execution.job}/{execution.job_id}/{kind}/{execution.instant}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def shown_time(job: Job, execution: Execution | None) -> Instant | None:
-    """Job.scheduleTime of the wire: the retry that is waited for, else the next instant."""
-    if execution is not None and execution.retry_time is not None:
-        return execution.retry_time
-    return job.next_time

@@ -134,13 +134,17 @@ class MemoryJobs:
         execution = progression.execution
         shelf = self._jobs_by_id.get(execution.job_id)
         stored = None if shelf is None else shelf.executions.get(_key(execution))
-        if shelf is None or stored is None or not stored.is_open or stored.attempts >= execution.attempts:
+        if shelf is None or stored is None or not stored.is_open:
+            return False
+        is_cancelled = execution.progress is Progress.CANCELLED
+        if stored.attempts >= execution.attempts + is_cancelled:
             return False
         shelf.put(execution)
+        was_attempted = execution.attempts > 0
         shelf.job = replace(
             shelf.job,
-            last_attempt_time=execution.last_attempt_time,
-            status=execution.status,
+            last_attempt_time=execution.last_attempt_time if was_attempted else shelf.job.last_attempt_time,
+            status=execution.status if was_attempted else shelf.job.status,
             next_time=progression.next_time if shelf.job.next_time is None else shelf.job.next_time,
         )
         return True

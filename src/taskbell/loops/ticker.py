@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import structlog
@@ -21,7 +23,7 @@ import structlog
 from taskbell.clock import Clock
 from taskbell.core import execution as rules
 from taskbell.core.errors import InvalidArgument, NotFound
-from taskbell.core.execution import Due
+from taskbell.core.execution import Due, first_time
 from taskbell.core.instant import SECOND, Instant, Span
 from taskbell.core.job import Execution, Job
 from taskbell.core.schedule import Schedule, parse_schedule
@@ -36,7 +38,7 @@ LONGEST_WAIT: Span = SECOND
 """The timer never sleeps longer while any job waits, so a step of the wall clock is noticed within this time."""
 IDLE_WAIT: Span = 60 * SECOND
 BATCH = 1000
-"""Steps in one commit: a herd of jobs on one minute starts in waves, the first after one short commit."""
+"""Rows in one commit, about: a herd of jobs on one minute starts in waves, the first after one short commit."""
 
 
 class Alarm(NamedTuple):
@@ -59,7 +61,7 @@ class Timer:
     @property
     def is_open(self) -> bool:
         """Whether a scheduled execution is open."""
-        return any(not run.execution.is_forced for run in self.runs)
+        return any(not run.execution.is_forced and not run.is_closed for run in self.runs)
 
     def is_as(self, job: Job) -> bool:
         """Whether nobody has moved the job on since it was `job`."""
@@ -72,6 +74,19 @@ class Timer:
         if job.next_time is None:
             return None
         return Alarm(job.next_time, job.name, job.id, job.revision)
+
+
+class Step(NamedTuple):
+    """What is to be committed for a job."""
+
+    timer: Timer
+    job: Job
+    """As it was when it was decided."""
+    due: Due
+
+
+# Most jobs share few schedules, and reading one costs several times what its next instant does.
+_parsed = lru_cache(maxsize=10_000)(parse_schedule)
 
 
 class Ticker(Loop):
@@ -98,7 +113,16 @@ class Ticker(Loop):
         for execution in await self._engine.open_executions():
             timer = self._timers.get(execution.job)
             if timer is not None and timer.job.id == execution.job_id:
-                self._start(timer, execution)
+                self._take_up(timer, execution)
+
+    def _take_up(self, timer: Timer, execution: Execution) -> None:
+        """Go on with an execution; where callers changed the job since it began, with what is left of it."""
+        run = self._start(timer, execution)
+        began = execution.start_time
+        is_changed = began is not None and timer.job.user_update_time > began
+        if run is not None and not execution.is_forced and is_changed:
+            run.stop(timer.job)
+            run.is_closed = False  # The store says that it is open.
 
     # The contract with the service.
 
@@ -108,21 +132,26 @@ class Ticker(Loop):
         if timer is None or timer.job.id != job.id:
             timer = self._timers[job.name] = Timer(job)
         else:
-            self._stop_retrying(timer, is_gone=False)
             timer.job = job
+            for run in timer.runs:
+                if not run.execution.is_forced:
+                    run.stop(job)
+                if not run.is_out:
+                    run.job = job
         self._set(timer)
 
     def job_deleted(self, job: Job) -> None:
         """A job is gone."""
         timer = self._timers.get(job.name)
         if timer is not None and timer.job.id == job.id:
-            self._stop_retrying(timer, is_gone=True)
+            for run in timer.runs:
+                run.abandon()
             del self._timers[job.name]
 
     def run(self, job: Job, execution: Execution) -> None:
         """Begin a forced execution that was committed."""
         timer = self._timers.get(job.name)
-        if timer is not None and timer.job.id == job.id and not self._is_draining:
+        if timer is not None and timer.job.id == job.id:
             self._start(timer, execution)
 
     def current(self, job: Job) -> Job:
@@ -132,7 +161,8 @@ class Ticker(Loop):
             return job
         last, retry_time = job.last_attempt_time, None
         for run in timer.runs:
-            retry_time = retry_time or run.execution.retry_time
+            if run.may_attempt:
+                retry_time = retry_time or run.execution.retry_time
             last = max(filter(None, (last, run.execution.last_attempt_time)), default=None)
         return replace(job, last_attempt_time=last, next_time=retry_time or job.next_time)
 
@@ -141,21 +171,27 @@ class Ticker(Loop):
     async def run_once(self) -> Span:
         """Take one step for every job that is due, in batches; say when the next one is."""
         now = self.clock.now()
-        due = self._due(now)
-        while due and not self._is_draining:
-            await self._step(due[:BATCH], now)
-            due = due[BATCH:]
+        due = deque(self._due(now))
+        try:
+            while due and not self._is_draining:
+                await self._step(self._decided(due, now))
+        finally:
+            # Not come to: a store that cannot be reached must not make us forget jobs.
+            for timer in due:
+                self._set(timer)
         while self._heap and self._is_void(self._heap[0]):
             heapq.heappop(self._heap)
-        if not self._heap:
+        if not self._heap or self._is_draining:
             return IDLE_WAIT
         return max(0, min(self._heap[0].time - self.clock.now(), LONGEST_WAIT))
 
     async def drain(self, grace: Span) -> int:
         """Fire no more; let attempts that are out end within the grace period. Returns how many did not."""
         self._is_draining = True
-        for run in self._runs.values():
+        for task, run in self._runs.items():
             run.park()
+            if not run.is_out:
+                task.cancel()
         if self._runs:
             await self.clock.wait(self._drained, grace)
         cut = list(self._runs)
@@ -164,100 +200,146 @@ class Ticker(Loop):
         await asyncio.gather(*cut, return_exceptions=True)
         return len(cut)
 
-    def _due(self, now: Instant) -> list[Timer]:
-        due = []
+    def _due(self, now: Instant) -> Iterator[Timer]:
         while self._heap and self._heap[0].time <= now:
             alarm = heapq.heappop(self._heap)
             if not self._is_void(alarm):
-                due.append(self._timers[alarm.name])
-        return due
+                yield self._timers[alarm.name]
 
     def _is_void(self, alarm: Alarm) -> bool:
         timer = self._timers.get(alarm.name)
         return timer is None or timer.alarm != alarm
 
-    async def _step(self, timers: Sequence[Timer], now: Instant) -> None:
-        """Commit one step for each of the jobs, and start what was committed."""
-        steps = [(timer, timer.job, due) for timer in timers if (due := self._decide(timer, now)) is not None]
-        ticks = [Tick(job, due.executions, due.next_time) for _, job, due in steps]
-        applied = await self._commit(ticks, timers)
-        for (timer, job, due), is_applied in zip(steps, applied, strict=True):
-            if not is_applied:
-                await self._refresh(timer, job, due)
-                continue
-            if timer.is_as(job):
-                timer.job = replace(timer.job, next_time=due.next_time)
-                self._set(timer)
-            if due.start is not None and self._timers.get(job.name) is timer:
-                self._start(timer, due.start)
+    def _decided(self, due: deque[Timer], now: Instant) -> list[Step]:
+        """Take timers off the queue until their steps make one commit."""
+        steps: list[Step] = []
+        rows = 0
+        while due and rows < BATCH:
+            timer = due[0]
+            schedule = self._schedule(timer.job)
+            if schedule is not None:
+                decision = rules.due(timer.job, schedule, now, is_open=timer.is_open, catch_up=self._catch_up)
+                steps.append(Step(timer, timer.job, decision))
+                rows += len(decision.executions)
+            due.popleft()
+        return steps
 
-    async def _commit(self, ticks: list[Tick], timers: Sequence[Timer]) -> list[bool]:
+    async def _step(self, steps: list[Step]) -> None:
+        """Commit steps, and start what was committed."""
+        left = deque(steps)
         try:
-            return await self._engine.tick(ticks)
-        except BaseException:
-            # Nothing happened: the same instants are due again.
-            for timer in timers:
+            applied = await self._engine.tick([Tick(job, due.executions, due.next_time) for _, job, due in steps])
+            for step, is_applied in zip(steps, applied, strict=True):
+                if is_applied:
+                    self._go_on(step)
+            left = deque(step for step, is_applied in zip(steps, applied, strict=True) if not is_applied)
+            while left:
+                await self._refresh(left[0])
+                left.popleft()
+        finally:
+            # Nothing happened to these: the same instants are due again.
+            for timer, _, _ in left:
                 self._set(timer)
-            raise
 
-    def _decide(self, timer: Timer, now: Instant) -> Due | None:
-        schedule = self._schedule(timer.job)
-        if schedule is None:
-            return None
-        return rules.due(timer.job, schedule, now, is_open=timer.is_open, catch_up=self._catch_up)
+    def _go_on(self, step: Step) -> None:
+        """A step was committed."""
+        timer, job, due = step
+        if timer.is_as(job):
+            timer.job = replace(timer.job, next_time=due.next_time)
+            self._set(timer)
+        if due.start is not None and self._timers.get(job.name) is timer:
+            self._start(timer, due.start)
 
-    async def _refresh(self, timer: Timer, job: Job, due: Due) -> None:
-        """A step was refused: take the job as it is stored, and pass over an instant that has its row already.
+    async def _refresh(self, step: Step) -> None:
+        """A step was refused: take the job as it is stored, and pass over instants that have their rows already.
 
         Callers may have moved the job on meanwhile. Or the clock went back, and an edit planned instants again that had
         come before: they have their rows, and nothing fires twice.
         """
+        timer, job, due = step
         try:
             stored = await self._engine.job(job.name)
+            if not Timer(stored).is_as(job):
+                if self._is_current(timer, job) and stored.id == job.id:
+                    timer.job = stored
+                    self._set(timer)
+                return
+            rest = await self._without_rows(job, due)
         except NotFound:
             return
-        if not timer.is_as(job):
-            return
-        if Timer(stored).is_as(job):
-            await self._engine.tick([Tick(job, (), due.next_time)])
-            stored = replace(stored, next_time=due.next_time)
-        timer.job = stored
-        self._set(timer)
+        if (await self._engine.tick([Tick(job, rest.executions, rest.next_time)]))[0]:
+            self._go_on(Step(timer, job, rest))
+        elif self._is_current(timer, job):
+            self._set(timer)
+
+    async def _without_rows(self, job: Job, due: Due) -> Due:
+        """What is left of a step whose instants have rows, some of them."""
+        rest: list[Execution] = []
+        for execution in due.executions:
+            try:
+                await self._engine.execution(job.name, execution.instant, is_forced=False)
+            except NotFound:
+                rest.append(execution)
+        start = due.start if due.start in rest else None
+        next_time = due.next_time
+        if next_time is None and start is None and (schedule := self._schedule(job)) is not None:
+            next_time = first_time(schedule, self.clock.now())
+        return Due(tuple(rest), start, next_time)
+
+    def _is_current(self, timer: Timer, job: Job) -> bool:
+        """Whether nobody has moved the job on here since it was `job`."""
+        return self._timers.get(job.name) is timer and timer.is_as(job)
 
     def _schedule(self, job: Job) -> Schedule | None:
         try:
-            return parse_schedule(job.schedule, job.time_zone)
+            return _parsed(job.schedule, job.time_zone)
         except InvalidArgument as refusal:
             log.warning("schedule.invalid", job=job.name, reason=refusal.message)
             return None
 
     def _set(self, timer: Timer) -> None:
         alarm = timer.alarm
-        if alarm is not None:
+        if alarm is not None and self._timers.get(alarm.name) is timer:
             heapq.heappush(self._heap, alarm)
             self.wake.set()
+            if len(self._heap) > 2 * len(self._timers) + BATCH:
+                self._heap = [alarm for timer in self._timers.values() if (alarm := timer.alarm) is not None]
+                heapq.heapify(self._heap)
 
-    def _start(self, timer: Timer, execution: Execution) -> None:
+    def _start(self, timer: Timer, execution: Execution) -> ExecutionRun | None:
         schedule = self._schedule(timer.job)
-        if schedule is None:
-            return
+        if schedule is None or self._is_draining:
+            return None  # The next start takes it up.
         run = ExecutionRun(timer.job, schedule, execution)
         timer.runs.append(run)
         task = asyncio.get_running_loop().create_task(self._execute(timer, run))
         self._runs[task] = run
         task.add_done_callback(self._done)
+        return run
 
     async def _execute(self, timer: Timer, run: ExecutionRun) -> None:
         try:
-            async with self._slots:
-                await execute(run, self._using)
+            await execute(run, self._using, self._slots)
         finally:
             timer.runs.remove(run)
-        execution, interval = run.execution, run.schedule.interval
-        is_waited_for = timer.job.next_time is None and not execution.is_forced
-        if is_waited_for and interval is not None and execution.end_time is not None:
-            timer.job = replace(timer.job, next_time=execution.end_time + interval)
+        end_time, interval = run.execution.end_time, run.schedule.interval
+        if interval is None or end_time is None or run.execution.is_forced or run.is_closed:
+            return
+        if timer.job.next_time is None:
+            # The record of the last attempt has told the store the same.
+            timer.job = replace(timer.job, next_time=end_time + interval)
             self._set(timer)
+        else:
+            await self._put_off(timer, end_time)
+
+    async def _put_off(self, timer: Timer, end_time: Instant) -> None:
+        """An edit, or a pause and resume, planned the next run while this one was going on: count from its end."""
+        job, schedule = timer.job, self._schedule(timer.job)
+        if schedule is None or schedule.interval is None or job.next_time is None:
+            return
+        next_time = end_time + schedule.interval
+        if job.next_time < next_time and (await self._engine.tick([Tick(job, (), next_time)]))[0]:
+            self._go_on(Step(timer, job, Due((), None, next_time)))
 
     def _done(self, task: asyncio.Task[None]) -> None:
         run = self._runs.pop(task)
@@ -265,8 +347,3 @@ class Ticker(Loop):
             log.error("execution.failed", job=run.job.name, reason=repr(fault))
         if self._is_draining and not self._runs:
             self._drained.set()
-
-    def _stop_retrying(self, timer: Timer, *, is_gone: bool) -> None:
-        for run in timer.runs:
-            if is_gone or not run.execution.is_forced:
-                run.stop_retrying(is_gone=is_gone)

@@ -10,7 +10,7 @@ from taskbell.clock import Clock
 from taskbell.core import names
 from taskbell.core.app_engine import hosted
 from taskbell.core.errors import FailedPrecondition, InvalidArgument, TaskbellError
-from taskbell.core.execution import forced, superseded
+from taskbell.core.execution import MOST_RETRIES, first_time, forced, has_come, passed_over, superseded
 from taskbell.core.headers import headers_size
 from taskbell.core.instant import MILLISECOND, Instant, Span, span_text
 from taskbell.core.job import Execution, Job, JobRetryConfig, JobState, JobTarget
@@ -29,7 +29,6 @@ from taskbell.engine import Engine, ExecutionKey, HistoryFilter
 from taskbell.service.scheduling import Scheduling
 from taskbell.service.tasks import check_header
 
-MOST_RETRIES = 5
 APP_ENGINE_METHODS = frozenset({"POST", "GET", "HEAD", "PUT", "DELETE"})
 
 
@@ -88,10 +87,11 @@ class JobService:
             job, schedule = self._checked(job)
             is_rescheduled = (job.schedule, job.time_zone) != (stored.schedule, stored.time_zone)
             # An interval begins again with every update, also because the run it waited for may just have been closed.
-            is_renewed = is_rescheduled or not schedule.is_aligned
-            next_time = first_time(schedule, now) if is_renewed else stored.next_time
-            dropped = superseded(stored, now) if is_rescheduled and next_time != stored.next_time else ()
-            return replace(job, next_time=next_time), dropped
+            if not is_rescheduled and schedule.is_aligned:
+                return replace(job, next_time=stored.next_time), ()
+            job = replace(job, next_time=first_time(schedule, now))
+            is_dropped = has_come(stored, now) or is_rescheduled
+            return job, _superseded(stored, now) if is_dropped and job.next_time != stored.next_time else ()
 
         return await self._update(name, changed)
 
@@ -140,9 +140,14 @@ class JobService:
         def changed(stored: Job) -> tuple[Job, Sequence[Execution]]:
             if stored.state is not before:
                 raise FailedPrecondition(f"The job is {stored.state.value}: it must be {before.value}.")
-            schedule = parse_schedule(stored.schedule, stored.time_zone)
             job = replace(stored, state=after, revision=stored.revision + 1, user_update_time=now)
-            return (replace(job, next_time=first_time(schedule, now)) if after is JobState.ENABLED else job), ()
+            if after is not JobState.ENABLED:
+                return job, ()
+            schedule = parse_schedule(stored.schedule, stored.time_zone)
+            if has_come(stored, now):
+                return replace(job, next_time=first_time(schedule, now)), passed_over(stored, schedule, now)
+            # An instant to come stands, also that of an interval, which counts from the end of the run before.
+            return replace(job, next_time=stored.next_time or first_time(schedule, now)), ()
 
         return await self._update(name, changed)
 
@@ -175,9 +180,13 @@ class JobService:
         return now if self._forced_header == "now" else schedule.next_after(now)
 
 
-def first_time(schedule: Schedule, now: Instant) -> Instant | None:
-    """The first instant of a schedule that begins now."""
-    return now + schedule.interval if schedule.interval is not None else schedule.next_after(now)
+def _superseded(stored: Job, now: Instant) -> tuple[Execution, ...]:
+    """The rows of the instants that an edit drops."""
+    try:
+        schedule = parse_schedule(stored.schedule, stored.time_zone)
+    except TaskbellError:
+        return ()  # A schedule stored by an earlier version that this one refuses.
+    return superseded(stored, schedule, now)
 
 
 def check_job_retry_config(config: JobRetryConfig) -> None:
@@ -232,7 +241,8 @@ def _check_payload(
 
 def _check_pubsub(target: PubsubTarget, job_name: str) -> None:
     project = names.split_job_name(job_name).project
-    if not target.topic.startswith(f"projects/{project}/topics/") or target.topic.count("/") != 3:
+    prefix = f"projects/{project}/topics/"
+    if not target.topic.startswith(prefix) or "/" in target.topic[len(prefix) :] or target.topic == prefix:
         raise InvalidArgument(f"PubsubTarget.topicName must be formatted: projects/{project}/topics/<TOPIC_ID>.")
     if not target.body and not target.attributes:
         raise InvalidArgument("PubsubTarget needs data or at least one attribute.")

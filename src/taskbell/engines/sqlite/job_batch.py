@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from taskbell.core.job import Progress
 from taskbell.engine import Progression, Tick
 from taskbell.engines.sqlite.job_rows import execution_columns
 from taskbell.engines.sqlite.queries import QUERIES, widened
@@ -85,12 +86,16 @@ class JobBatch:
     def _progress(self) -> None:
         progressions, self._progressions = self._progressions, []
         rows = [execution_columns(each.execution) for each, _, _ in progressions]
-        applied = self._positions("open_positions", _dumps([(*row[:3], row[9]) for row in rows]))
+        keys = [
+            (*row[:3], row[9], int(progression.execution.progress is Progress.CANCELLED))
+            for row, (progression, _, _) in zip(rows, progressions, strict=True)
+        ]
+        applied = self._positions("open_positions", _dumps(keys))
         for position, (_, answers, answer) in enumerate(progressions):
             answers[answer] = position in applied
         self._put([row for position, row in enumerate(rows) if position in applied])
         news = [
-            (row[0], row[7], *row[13:15], progression.next_time)
+            (row[0], row[7], *row[13:15], progression.next_time, int(row[9] > 0))
             for position, (row, (progression, _, _)) in enumerate(zip(rows, progressions, strict=True))
             if position in applied
         ]

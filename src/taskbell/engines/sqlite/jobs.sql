@@ -135,7 +135,8 @@ ON CONFLICT (job_id, instant, is_forced) DO NOTHING
 -- Progress.
 
 -- name: open_positions
--- Of the executions [job_id, instant, is_forced, attempts], the positions of those that are open with fewer attempts.
+-- Of the executions [job_id, instant, is_forced, attempts, is_cancelled], the positions of those that are open with
+-- fewer attempts, or with as many where the new one is cancelled.
 SELECT json_group_array(wanted.key) FROM json_each(?) AS wanted
 WHERE EXISTS (
     SELECT 1 FROM executions
@@ -143,16 +144,16 @@ WHERE EXISTS (
         AND executions.instant = json_extract(wanted.value, '$[1]')
         AND executions.is_forced = json_extract(wanted.value, '$[2]')
         AND executions.progress = 'open'
-        AND executions.attempts < json_extract(wanted.value, '$[3]')
+        AND executions.attempts < json_extract(wanted.value, '$[3]') + json_extract(wanted.value, '$[4]')
 )
 
 -- name: follow_executions
--- Of [job_id, last_attempt_time, code, message, next_time]: the job's status is its execution's; a job that waits for
--- the end of a run is told its next instant.
+-- Of [job_id, last_attempt_time, code, message, next_time, was_attempted]: the job's status is its execution's, if that
+-- was attempted at all; a job that waits for the end of a run is told its next instant.
 UPDATE timers SET
-    last_attempt_time = json_extract(fresh.value, '$[1]'),
-    status_code = json_extract(fresh.value, '$[2]'),
-    status_message = json_extract(fresh.value, '$[3]'),
+    last_attempt_time = iif(json_extract(fresh.value, '$[5]'), json_extract(fresh.value, '$[1]'), last_attempt_time),
+    status_code = iif(json_extract(fresh.value, '$[5]'), json_extract(fresh.value, '$[2]'), status_code),
+    status_message = iif(json_extract(fresh.value, '$[5]'), json_extract(fresh.value, '$[3]'), status_message),
     next_time = coalesce(next_time, json_extract(fresh.value, '$[4]'))
 FROM json_each(?) AS fresh
 WHERE timers.job_id = json_extract(fresh.value, '$[0]')
