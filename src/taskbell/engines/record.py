@@ -37,9 +37,9 @@ def _plain_request(target: HttpTarget, deadline: Span | None) -> str:
 
     `json` makes an encoder for each call, and the headers of most tasks are the same few.
     """
-    headers = _headers_text(target.headers)
+    url, method = encode_basestring_ascii(target.url), encode_basestring_ascii(target.method)
     end = "}" if deadline is None else f',"dispatch_deadline":{deadline}}}'
-    return f'{{"url":{encode_basestring_ascii(target.url)},"method":{encode_basestring_ascii(target.method)},"headers":{headers}{end}'
+    return f'{{"url":{url},"method":{method},"headers":{_headers_text(target.headers)}{end}'
 
 
 @lru_cache(maxsize=256)

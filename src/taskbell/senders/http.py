@@ -42,7 +42,7 @@ LARGE: Final = 64 * 1024
 IDLE: Final = timedelta(seconds=4)
 """How long an unused connection is kept: shorter than the 5 s after which common handlers close theirs, so that a
 request rarely meets a connection that is just being closed."""
-IDLE_MAX: Final = 100
+IDLE_MAX: Final = 500
 """How many unused connections are kept for one host."""
 
 _BARE = tuple(Outcome(status=status) for status in range(1000))
