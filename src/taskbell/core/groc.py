@@ -174,7 +174,7 @@ class _Words:
         if not self.take(word):
             self.refuse(quoted(word))
 
-    def list(self, names: Mapping[str, int], expected: str) -> frozenset[int]:
+    def listed(self, names: Mapping[str, int], expected: str) -> frozenset[int]:
         """Words with commas between them."""
         found = set()
         while True:
@@ -184,7 +184,7 @@ class _Words:
             if not self.take(","):
                 return frozenset(found)
 
-    def time(self) -> time:
+    def time_of_day(self) -> time:
         """A time of day."""
         found = _TIME.fullmatch(self.peek())
         if not found or int(found[1]) > 23 or int(found[2]) > 59:
@@ -194,7 +194,7 @@ class _Words:
 
     def time_or_midnight(self) -> time:
         """A time of day, which may be left out."""
-        return self.time() if self.peek() else time(0, 0)
+        return self.time_of_day() if self.peek() else time(0, 0)
 
     def end(self) -> None:
         """No word is left."""
@@ -205,9 +205,9 @@ class _Words:
         """The next word, or its absence, is the fault."""
         word = self.peek()
         before = f" after {quoted(self._words[self._position - 1])}" if self._position else ""
-        found = quoted(word) if word else "the end"
+        found = f"has {quoted(word)}" if word else "ends"
         case = " in lower case" if word != word.lower() else ""
-        raise refused(f"The schedule has {found}{before}: expected {expected}{case}.")
+        raise refused(f"The schedule {found}{before}: expected {expected}{case}.")
 
 
 def _parse_every(words: _Words) -> Interval | Window | Specific:
@@ -217,8 +217,8 @@ def _parse_every(words: _Words) -> Interval | Window | Specific:
     if _NUMBER.fullmatch(words.peek()):
         return _parse_interval(words)
     expected = 'a number, weekdays such as mon,fri, or "day"'
-    weekdays = _EVERY_DAY if words.take("day") else words.list(WEEKDAYS, expected)
-    return Specific(months=_parse_months(words) or _EVERY_MONTH, time=words.time(), weekdays=weekdays)
+    weekdays = _EVERY_DAY if words.take("day") else words.listed(WEEKDAYS, expected)
+    return Specific(months=_parse_months(words) or _EVERY_MONTH, time=words.time_of_day(), weekdays=weekdays)
 
 
 def _parse_interval(words: _Words) -> Interval | Window:
@@ -231,11 +231,11 @@ def _parse_interval(words: _Words) -> Interval | Window:
         words.refuse("hours, minutes or mins")
     span = number * _PERIODS[words.next()]
     if words.take("from"):
-        start = words.time()
+        start = words.time_of_day()
         words.need("to")
-        return Window(span, start, words.time())
+        return Window(span, start, words.time_of_day())
     if words.take("on"):
-        return Window(span, *_WHOLE_DAY, words.list(WEEKDAYS, "weekdays such as mon,fri"))
+        return Window(span, *_WHOLE_DAY, words.listed(WEEKDAYS, "weekdays such as mon,fri"))
     if words.peek() == "synchronized":
         if DAY % span:
             words.refuse("it only after an interval that divides 24 hours evenly")
@@ -246,19 +246,19 @@ def _parse_interval(words: _Words) -> Interval | Window:
 
 def _parse_ordinals(words: _Words) -> Specific:
     """Ordinals: of weekdays, or of days of the month."""
-    ordinals = words.list(ORDINALS, "an ordinal such as 1st or first")
+    ordinals = words.listed(ORDINALS, "an ordinal such as 1st or first")
     if words.take("day"):
         return _on_days(ordinals, _parse_months(words) or _EVERY_MONTH, words)
     if max(ordinals) > _MOST_WEEKS:
         words.refuse('"day", as only 1st to 5th can stand before weekdays')
-    weekdays = words.list(WEEKDAYS, 'weekdays such as mon,fri, or "day"')
+    weekdays = words.listed(WEEKDAYS, 'weekdays such as mon,fri, or "day"')
     months = _parse_months(words) or _EVERY_MONTH
     return Specific(months, words.time_or_midnight(), weekdays=weekdays, ordinals=ordinals)
 
 
 def _parse_days(words: _Words) -> Specific:
     """Days of the month by number."""
-    days = words.list(_DAYS, "days of the month from 1 to 31")
+    days = words.listed(_DAYS, "days of the month from 1 to 31")
     months = _parse_months(words)
     if not months:
         words.refuse('"of" and months')
@@ -283,8 +283,8 @@ def _parse_months(words: _Words) -> frozenset[int]:
     if words.take("quarter"):
         return frozenset({1, 4, 7, 10})
     if words.peek() not in ORDINALS:
-        return words.list(MONTHS, 'months such as jan,jul, "month", "quarter", or as in 1st month of quarter')
-    ordinals = words.list(_OF_QUARTER, "1st, 2nd or 3rd")
+        return words.listed(MONTHS, 'months such as jan,jul, "month", "quarter", or as in 1st month of quarter')
+    ordinals = words.listed(_OF_QUARTER, "1st, 2nd or 3rd")
     for word in ("month", "of", "quarter"):
         words.need(word)
     return frozenset(month for month in _EVERY_MONTH if (month - 1) % 3 + 1 in ordinals)
