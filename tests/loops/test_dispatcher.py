@@ -237,6 +237,7 @@ async def test_attempts_over_all_queues_stay_within_the_node_and_every_queue_get
     other = f"{PARENT}/queues/other"
     await stage.create_queue()
     await stage.create_queue(other)
+    await stage.pump()
     release = stage.sender.hold("http://h/stalled")
     for _ in range(10):
         await stage.create("stalled")
@@ -251,6 +252,59 @@ async def test_attempts_over_all_queues_stay_within_the_node_and_every_queue_get
     assert before == (3, 3, 0)
     assert rounds > 0
     assert (stage.sent("stalled"), stage.sent("good"), stage.sender.most_open) == (10, 10, 3)
+
+
+async def test_queues_that_share_a_full_node_take_turns() -> None:
+    """One attempt may be out: no queue takes each place that it has just freed."""
+    stage = Stage(max_out=1)
+    for name in "abcde":
+        await stage.create_queue(f"{PARENT}/queues/{name}")
+        for _ in range(10):
+            await stage.create(name, queue=f"{PARENT}/queues/{name}")
+    await stage.pump()
+
+    urls = [request.url for request in stage.sender.requests]
+    assert len(urls) == 50
+    assert stage.sender.most_open == 1
+    assert all(len(set(urls[start : start + 5])) == 5 for start in range(5, 45, 5))
+
+
+async def test_a_place_that_a_deleted_queue_waited_for_goes_to_the_next() -> None:
+    """Nothing else would wake it."""
+    stage = Stage(max_out=1)
+    names = [f"{PARENT}/queues/{name}" for name in ("first", "deleted", "last")]
+    for name in names:
+        await stage.create_queue(name)
+    answer = stage.sender.hold("http://h/first")
+    for name in names:
+        await stage.create(name.rpartition("/")[2], queue=name)
+        await stage.pump()
+    await stage.queues.delete(names[1])
+    answer.set()
+    await ticks()
+    await stage.dispatcher.run_once()
+    await ticks()
+
+    assert (stage.sent("deleted"), stage.sent("last")) == (0, 1)
+
+
+async def test_a_full_node_is_no_busy_loop() -> None:
+    """What waits for room sets no timer: the end of an attempt wakes it."""
+    stage = Stage(max_out=1)
+    await stage.create_queue()
+    await stage.create_queue(f"{PARENT}/queues/other", rate=100.0)
+    stage.sender.hold("http://h/stuck")
+    for _ in range(25):
+        await stage.create(queue=f"{PARENT}/queues/other")
+    await stage.advance(SECOND, 10 * MILLISECOND)
+    await stage.create("stuck")
+    await stage.pump()
+    for _ in range(20):
+        await stage.create(queue=f"{PARENT}/queues/other")
+    await stage.pump()
+
+    assert stage.sender.open == 1
+    assert await stage.dispatcher.run_once() >= SECOND
 
 
 async def test_a_forced_run_passes_pause_bucket_and_slots() -> None:

@@ -49,7 +49,8 @@ class Dispatcher(Loop):
         self._engine = using.engine
         self._window = window
         self._lanes: dict[str, Lane] = {}
-        self._dirty: set[str] = set()
+        self._dirty: dict[str, None] = {}
+        """Lanes to look at, in the order in which something happened to them."""
         self._timers: list[tuple[Span, str]] = []
         self._timer_of: dict[str, Span] = {}
         self._attempts: set[asyncio.Future[None]] = set()
@@ -62,7 +63,7 @@ class Dispatcher(Loop):
         """Take on every queue of the engine; their tasks are read as the lanes run."""
         for queue in await self._engine.all_queues():
             self._lanes[queue.name] = Lane(queue, self.clock.monotonic(), self._window, empty=False)
-            self._dirty.add(queue.name)
+            self._dirty[queue.name] = None
 
     # The contract with the service.
 
@@ -150,13 +151,15 @@ class Dispatcher(Loop):
             # A timer that an earlier one has replaced means nothing any more.
             if self._timer_of.get(name) == time:
                 del self._timer_of[name]
-                self._dirty.add(name)
-        dirty, self._dirty = self._dirty, set()
+                self._dirty[name] = None
+        # Who has waited longest for room goes first, or a busy lane would take each place that it has just freed.
+        while self._starved and self._out < self._max_out and not self._is_draining:
+            name = next(iter(self._starved))
+            del self._starved[name]
+            self._advance(name, now, monotonic)
+        dirty, self._dirty = self._dirty, {}
         for name in dirty:
-            self._starved.pop(name, None)
-            lane = self._lanes.get(name)
-            if lane is not None and not self._is_draining:
-                self._advance(lane, now, monotonic)
+            self._advance(name, now, monotonic)
         if not self._timers:
             return IDLE_WAIT
         return max(0, min(self._timers[0][0] - monotonic, LONGEST_WAIT))
@@ -172,16 +175,22 @@ class Dispatcher(Loop):
         await asyncio.gather(*cut, return_exceptions=True)
         return len(cut)
 
-    def _advance(self, lane: Lane, now: Instant, monotonic: Span) -> None:
+    def _advance(self, name: str, now: Instant, monotonic: Span) -> None:
+        lane = self._lanes.get(name)
+        if lane is None or self._is_draining:
+            self._starved.pop(name, None)
+            return
         for task in lane.take(now, monotonic, max(0, self._max_out - self._out)):
             self._begin(lane, task, now, forced=False)
         if lane.wants_read:
             self._start(self._read_ahead(lane, lane.begin_reading()))
         delay = lane.next_delay(now)
         if delay == 0 and self._out >= self._max_out:
-            self._starved[lane.queue.name] = None
-        elif delay is not None:
-            self._set_timer(lane.queue.name, monotonic + min(delay, LONGEST_WAIT))
+            self._starved.setdefault(name)
+            return
+        self._starved.pop(name, None)
+        if delay is not None:
+            self._set_timer(name, monotonic + min(delay, LONGEST_WAIT))
 
     def _begin(self, lane: Lane, task: Task, now: Instant, *, forced: bool) -> Task:
         """Record the dispatch and let the attempt run."""
@@ -201,8 +210,6 @@ class Dispatcher(Loop):
             run.lane.settled(run.task.id)
             run.lane.ended(run.task)
             self._out -= 1
-            if self._starved:
-                self._touch(next(iter(self._starved)))
             if retry is not None:
                 self.offer([retry])
             self._touch(run.task.queue)
@@ -240,7 +247,7 @@ class Dispatcher(Loop):
             log.warning("clock.stepped_back", seconds=(self._latest_now - now) / SECOND)
             for name, lane in self._lanes.items():
                 lane.clock_stepped_back(step)
-                self._dirty.add(name)
+                self._dirty[name] = None
             self._latest_now = now
         self._latest_now = max(self._latest_now, now)
         return now
@@ -252,7 +259,7 @@ class Dispatcher(Loop):
         return lane
 
     def _touch(self, name: str) -> None:
-        self._dirty.add(name)
+        self._dirty[name] = None
         self.wake.set()
 
     def _set_timer(self, name: str, monotonic: Span) -> None:

@@ -143,8 +143,7 @@ class Lane:
             return []
         self._promote(now)
         free = min(room, self.queue.rate_limits.max_concurrent_dispatches - self.slots_taken)
-        if free <= 0 or not self._ready:
-            return []
+        # The bucket is asked even where nothing is free: `next_delay` counts from when it was last filled.
         allowed = min(free, self.bucket.available(monotonic))
         taken: list[Task] = []
         while self._ready and len(taken) < allowed:
