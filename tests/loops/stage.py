@@ -27,7 +27,9 @@ from taskbell.testing.clock import ManualClock
 
 PARENT = "projects/p/locations/l"
 QUEUE = f"{PARENT}/queues/q"
-QUICK = RetryConfig(max_attempts=100, min_backoff=10 * SECOND, max_backoff=300 * SECOND, max_doublings=3)
+WAIT = 10 * SECOND
+"""The first backoff of the queues here."""
+QUICK = RetryConfig(max_attempts=100, min_backoff=WAIT, max_backoff=300 * SECOND, max_doublings=3)
 
 
 class MoodyEngine(MemoryEngine):
@@ -216,3 +218,8 @@ async def ticks(count: int = 30) -> None:
     """Let everything that can go on at this instant go on."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def rows(stage: Stage) -> int:
+    """How many tasks the engine has."""
+    return len(await stage.engine.tasks(QUEUE, None, 10_000, bodies=False))
