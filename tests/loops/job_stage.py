@@ -196,3 +196,19 @@ class JobStage:
     def header(self, name: str) -> list[str | None]:
         """The values of one header over all requests."""
         return self.sender.headers(name)
+
+
+async def change(stage: JobStage, verb: str) -> None:
+    """Pause, resume, delete, or update without changing a thing."""
+    if verb == "update":
+        await stage.jobs.update(JOB, lambda job: job)
+    else:
+        await getattr(stage.jobs, verb)(JOB)
+
+
+FIRED = ("fired", "succeeded")
+OVERLAP = ("skipped_overlap", "none")
+PAUSED = ("skipped_paused", "none")
+MISSED = ("missed", "none")
+SUPERSEDED = ("superseded", "none")
+"""What `JobStage.told` says."""
