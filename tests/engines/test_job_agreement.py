@@ -191,7 +191,7 @@ class JobAgreement(RuleBasedStateMachine):
 
     def progression(self, draw: Draw) -> Progression:
         """An attempt of an execution that is open, mostly."""
-        attempts = draw(st.integers(1, 3))
+        attempts = draw(st.integers(0, 3))
         kind = draw(st.sampled_from([Disposition.FIRED, Disposition.LATE, Disposition.FORCED]))
         execution = self.execution(draw, self.job(draw), kind, attempts)
         waiting = self.runner.run(self.memory.open_executions())
@@ -201,6 +201,8 @@ class JobAgreement(RuleBasedStateMachine):
             execution = replace(
                 execution, job_id=meant.job_id, job=meant.job, instant=meant.instant, disposition=meant.disposition
             )
+        if not draw(st.integers(0, 3)):
+            execution = replace(execution, progress=Progress.CANCELLED, retry_time=None)
         return Progression(execution, draw(st.sampled_from(NEXT_TIMES)))
 
     def change(self, draw: Draw) -> Any:

@@ -243,6 +243,31 @@ class Progressing:
         assert (await engine.job(JOB)).status == Status(0, "")
         assert await engine.progress([]) == []
 
+    async def test_a_run_may_be_cancelled_without_another_attempt(self, engine: Engine) -> None:
+        """But not behind the back of one that was recorded meanwhile, and once; the status stays the attempt's."""
+        job = await add_job(engine)
+        await advance(engine, step(job))
+        waits = failed(fired(job))
+        await record(engine, waits)
+        cancelled = replace(waits, progress=Progress.CANCELLED, end_time=FIRST + 9, retry_time=None, reason="Paused.")
+
+        assert await engine.progress([Progression(replace(cancelled, attempts=0))]) == [False]
+        assert await engine.progress([Progression(cancelled), Progression(cancelled)]) == [True, False]
+        assert await history(engine) == [cancelled]
+        assert await engine.open_executions() == []
+        stored = await engine.job(JOB)
+        assert (stored.status, stored.last_attempt_time) == (STATUS, waits.last_attempt_time)
+
+    async def test_a_run_that_was_never_attempted_leaves_the_jobs_status(self, engine: Engine) -> None:
+        """It has nothing to tell of an attempt; a job that waits for its end is told its next instant all the same."""
+        job = await add_job(engine, status=STATUS, last_attempt_time=START)
+        await advance(engine, step(job, wait=None))
+        cancelled = replace(fired(job), progress=Progress.CANCELLED, end_time=FIRST + 9)
+
+        assert await engine.progress([Progression(cancelled, FIRST + HOUR)]) == [True]
+        assert await history(engine) == [cancelled]
+        assert await engine.job(JOB) == replace(job, next_time=FIRST + HOUR)
+
     async def test_of_answers_to_one_attempt_the_first_counts(self, engine: Engine) -> None:
         """Asked in one call, and in calls at once."""
         job = await add_job(engine)
