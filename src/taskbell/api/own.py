@@ -10,10 +10,12 @@ They answer JSON, and refusals in Google's error body.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 import structlog
 
@@ -38,6 +40,7 @@ log = structlog.get_logger("taskbell.own")
 PREFIX = "/taskbell/v1/"
 _PAGE = 500
 _PREVIEWED = 1000
+_EXECUTIONS = re.compile(r"(?P<job>projects/[^/]+/locations/[^/]+/jobs/[^/]+)/executions(?:/(?P<instant>[^/]+):why)?")
 _JSON = ((b"content-type", b"application/json; charset=UTF-8"), (b"x-content-type-options", b"nosniff"))
 
 Query = Mapping[str, str]
@@ -65,17 +68,18 @@ class OwnCalls:
         if scope["method"] != "GET":
             raise Unimplemented(f"{scope['method']} is not known here: use GET.")
         query = _query_of(scope)
-        path = unquote(scope["path"])[len(PREFIX) :]
+        path = scope["path"][len(PREFIX) :]
+        # Previews take up to a few seconds for schedules that seldom fire; other callers need not wait for them.
         if path == "schedules:preview":
-            return preview_schedule(query, self._services.clock.now())
+            return await asyncio.to_thread(preview_schedule, query, self._services.clock.now())
         if path == "retries:preview":
-            return preview_retries(query)
-        job, separator, instant = path.partition("/executions")
-        if separator and not instant:
-            return await self._history(job, query)
-        if separator and instant.startswith("/") and instant.endswith(":why"):
-            return await self._why(job, instant[1 : -len(":why")], query)
-        raise NotFound(f"The path {scope['path']} is not known.")
+            return await asyncio.to_thread(preview_retries, query)
+        match = _EXECUTIONS.fullmatch(path)
+        if match is None:
+            raise NotFound(f"The path {scope['path']} is not known.")
+        if match["instant"] is None:
+            return await self._history(match["job"], query)
+        return await self._why(match["job"], match["instant"], query)
 
     async def _history(self, job: str, query: Query) -> dict[str, Any]:
         """One page of a job's executions, newest first."""
@@ -102,8 +106,9 @@ class OwnCalls:
         """One sentence about one instant."""
         _check_names(query, "forced")
         instant = _instant({"instant": text}, "instant", 0)
-        is_forced = query.get("forced", "false").lower() in {"true", "1"}
-        execution = await self._services.jobs.execution(job, instant, is_forced=is_forced)
+        if (forced := query.get("forced", "false")) not in {"true", "false"}:
+            raise InvalidArgument(f"forced is {forced!r}: expected true or false.")
+        execution = await self._services.jobs.execution(job, instant, is_forced=forced == "true")
         return {"why": sentence(execution), "execution": execution_json(execution)}
 
 
@@ -238,7 +243,8 @@ def _instant(query: Query, name: str, default: Instant) -> Instant:
     text = query.get(name)
     if text is None:
         return default
-    nanos = timestamp_nanos(text)
+    # The plus of an offset, not encoded, arrives as a space.
+    nanos = timestamp_nanos(text.replace(" ", "+"))
     if nanos is None:
         raise InvalidArgument(f"{name} is {text!r}: expected a time of RFC 3339, such as 2027-03-14T07:00:00Z.")
     return nanos // 1000
