@@ -232,7 +232,8 @@ def transcoded(method: Method, request: Any) -> tuple[str, bytes]:
     body = b""
     if method.body:
         body = json.dumps(fields.pop(json_name(method.body), {})).encode()
-    query = urlencode([("$alt", "json;enum-encoding=int"), *fields.items()], doseq=True)
+    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in fields.items()}
+    query = urlencode([("$alt", "json;enum-encoding=int"), *texts.items()], doseq=True)
     return f"{path}?{query}", body
 
 
