@@ -11,7 +11,9 @@ from tests.support.receiver import Receiver
 from tests.support.server import ServerProcess
 
 # Asserts outside test files show what they compared only when pytest is told of them before they are imported.
-pytest.register_assert_rewrite("tests.clients.scenario", "tests.clients.players")
+pytest.register_assert_rewrite(
+    "tests.clients.scenario", "tests.clients.players", "tests.clients.job_scenario", "tests.clients.job_players"
+)
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,8 @@ def _refusal(code: str, message: str) -> Facts:
     return {"code": code, "message": message}
 
 
-def _refused(call: Callable[[], Any]) -> Facts:
+def refused(call: Callable[[], Any]) -> Facts:
+    """What a call was refused with; code "OK" when it was not."""
     try:
         call()
     except HttpError as error:
@@ -47,7 +48,8 @@ def _refused(call: Callable[[], Any]) -> Facts:
     return _refusal("OK", "")
 
 
-def _seconds(duration: str) -> float:
+def seconds(duration: str) -> float:
+    """A duration of the wire as a number."""
     assert duration.endswith("s"), duration
     return float(duration[:-1])
 
@@ -61,8 +63,8 @@ def _queue_fact(queue: Facts) -> Facts:
         "burst": rate["maxBurstSize"],
         "concurrent": rate["maxConcurrentDispatches"],
         "attempts": retry["maxAttempts"],
-        "min_backoff": _seconds(retry["minBackoff"]),
-        "max_backoff": _seconds(retry["maxBackoff"]),
+        "min_backoff": seconds(retry["minBackoff"]),
+        "max_backoff": seconds(retry["maxBackoff"]),
         "doublings": retry["maxDoublings"],
     }
 
@@ -76,7 +78,7 @@ def _task_fact(task: Facts) -> Facts:
         "headers": request["headers"],
         "body": request.get("body", ""),
         "view": task["view"],
-        "deadline": _seconds(task["dispatchDeadline"]),
+        "deadline": seconds(task["dispatchDeadline"]),
         "schedule_time": dt.datetime.fromisoformat(task["scheduleTime"]).timestamp(),
         "dispatches": task.get("dispatchCount", 0),
         "responses": task.get("responseCount", 0),
@@ -139,7 +141,7 @@ class _Scenario:
     def _until_gone(self, task_id: str) -> Facts:
         """Read a task until the server refuses, for ten seconds at most; its own answers pace the loop."""
         deadline = time.monotonic() + 10
-        while (last := _refused(lambda: self._get_task(task_id)))["code"] == "OK":
+        while (last := refused(lambda: self._get_task(task_id)))["code"] == "OK":
             if time.monotonic() > deadline:
                 break
         return last
@@ -160,7 +162,7 @@ class _Scenario:
         queues, given, facts = self._queues, self._given, self._facts
         create = {"parent": given.parent, "body": {"name": given.queue_name}}
         facts["create_queue"] = _queue_fact(queues.create(**create).execute())
-        facts["create_queue_again"] = _refused(queues.create(**create).execute)
+        facts["create_queue_again"] = refused(queues.create(**create).execute)
         facts["get_queue"] = _queue_fact(queues.get(name=given.queue_name).execute())
         listed = queues.list(parent=given.parent).execute()
         facts["list_queues"] = [queue["name"] for queue in listed.get("queues", [])]
@@ -172,30 +174,30 @@ class _Scenario:
         mask = "rateLimits.maxDispatchesPerSecond,retryConfig.maxAttempts,retryConfig.maxBackoff"
         updated = queues.patch(name=given.queue_name, body=change, updateMask=mask).execute()
         facts["update_queue"] = _queue_fact(updated)
-        facts["missing_queue"] = _refused(queues.get(name=f"{given.parent}/queues/nowhere").execute)
+        facts["missing_queue"] = refused(queues.get(name=f"{given.parent}/queues/nowhere").execute)
 
     def _play_tasks(self) -> None:
         tasks, given, facts = self._tasks, self._given, self._facts
         future = given.future_time
         facts["create_task"] = _task_fact(self._create_task("named-1", future))
-        facts["create_task_again"] = _refused(lambda: self._create_task("named-1", future))
+        facts["create_task_again"] = refused(lambda: self._create_task("named-1", future))
         facts["get_task_basic"] = _task_fact(self._get_task("named-1", "BASIC"))
         facts["get_task_full"] = _task_fact(self._get_task("named-1", "FULL"))
-        facts["bad_task_id"] = _refused(lambda: self._create_task("not a valid id"))
+        facts["bad_task_id"] = refused(lambda: self._create_task("not a valid id"))
         facts["create_unnamed"] = [self._create_task("", future)["name"] for _ in range(3)]
         facts["list_tasks"] = self._list_tasks()
-        facts["missing_task"] = _refused(lambda: self._get_task("never"))
+        facts["missing_task"] = refused(lambda: self._get_task("never"))
         facts["run_task"] = _task_fact(tasks.run(name=given.task_name("named-1"), body={}).execute())
         facts["run_task_finished"] = self._until_gone("named-1")
-        facts["finished_name"] = _refused(lambda: self._create_task("named-1"))
+        facts["finished_name"] = refused(lambda: self._create_task("named-1"))
         facts["deliver_task"] = _task_fact(self._create_task("plain-1"))
         facts["deliver_task_finished"] = self._until_gone("plain-1")
         facts["flaky_task"] = _task_fact(self._create_task("flaky-1"))
         facts["flaky_task_finished"] = self._until_gone("flaky-1")
         self._create_task("doomed-1", future)
         tasks.delete(name=given.task_name("doomed-1")).execute()
-        facts["delete_task"] = _refused(lambda: self._get_task("doomed-1"))
-        facts["delete_missing_task"] = _refused(tasks.delete(name=given.task_name("never")).execute)
+        facts["delete_task"] = refused(lambda: self._get_task("doomed-1"))
+        facts["delete_missing_task"] = refused(tasks.delete(name=given.task_name("never")).execute)
 
     def _play_paused(self) -> None:
         queues, given, facts = self._queues, self._given, self._facts
@@ -258,7 +260,7 @@ class _Scenario:
         left = self._list_tasks()
         facts["purge_queue"] = {"state": purged["state"], "purged": "purgeTime" in purged, "left": left}
         assert queues.delete(name=given.queue_name).execute() == {}
-        facts["delete_queue"] = _refused(queues.get(name=given.queue_name).execute)
-        facts["delete_queue_again"] = _refused(queues.delete(name=given.queue_name).execute)
+        facts["delete_queue"] = refused(queues.get(name=given.queue_name).execute)
+        facts["delete_queue_again"] = refused(queues.delete(name=given.queue_name).execute)
         create = queues.create(parent=given.parent, body={"name": given.queue_name})
-        facts["recreate_queue"] = _refused(create.execute)
+        facts["recreate_queue"] = refused(create.execute)

@@ -10,11 +10,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
-
-from tests.clients.scenario import Given
 
 HERE = Path(__file__).parent
 NODE = HERE / "node"
@@ -35,14 +33,21 @@ def tool(name: str, advice: str) -> str:
     return found
 
 
-def play_node(transport: str, given: Given, facts: dict[str, Any]) -> None:
-    """Play the scenario with Node, over "grpc" or "rest"."""
+class Givens(Protocol):
+    """What a scenario gives to its drivers."""
+
+    def as_json(self) -> str:
+        """The form in which foreign drivers take it."""
+
+
+def play_node(transport: str, given: Givens, facts: dict[str, Any], script: str = "scenario.mjs") -> None:
+    """Play a scenario with Node, over "grpc" or "rest"."""
     node = install_node_modules()
-    _play([node, "scenario.mjs", transport, given.as_json()], NODE, facts)
+    _play([node, script, transport, given.as_json()], NODE, facts)
 
 
-def play_go(transport: str, given: Given, facts: dict[str, Any]) -> None:
-    """Build the Go driver (quick when the build cache is warm) and play the scenario over "grpc" or "rest"."""
+def play_go(transport: str, given: Givens, facts: dict[str, Any], scenario: str = "tasks") -> None:
+    """Build the Go driver (quick when the build cache is warm) and play a scenario over "grpc" or "rest"."""
     go = tool("go", "install Go 1.26 or newer from your system's packages or go.dev.")
     built = GO / "build"
     built.mkdir(exist_ok=True)
@@ -50,7 +55,7 @@ def play_go(transport: str, given: Given, facts: dict[str, Any]) -> None:
     environment = os.environ | {"GOFLAGS": "-mod=mod -buildvcs=false"}
     with _alone(built):
         _run([go, "build", "-o", str(program), "."], GO, BUILD_TIMEOUT, environment)
-    _play([str(program), transport, given.as_json()], GO, facts)
+    _play([str(program), scenario, transport, given.as_json()], GO, facts)
 
 
 def install_node_modules() -> str:

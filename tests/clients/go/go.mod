@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	cloud.google.com/go/cloudtasks v1.21.1
 	cloud.google.com/go/iam v1.14.0
+	cloud.google.com/go/scheduler v1.18.1
 	google.golang.org/api v0.304.0
 	google.golang.org/genproto v0.0.0-20261012220534-4341edf3f941
 	google.golang.org/grpc v1.84.0

@@ -1,7 +1,8 @@
-// Command scenario drives Google's Go client for Cloud Tasks through the scenario of tests/clients/scenario.py.
+// Command scenario drives Google's Go clients through the scenarios of tests/clients: Cloud Tasks here through that of
+// scenario.py, Cloud Scheduler in jobs.go through that of job_scenario.py.
 //
-// Its arguments are "grpc" or "rest" and what it is given as one JSON value; it prints one JSON line for each step: the
-// step's name and what the client saw. Judging is the business of the Python test that runs it.
+// Its arguments are "tasks" or "jobs", "grpc" or "rest", and what it is given as one JSON value; it prints one JSON line
+// for each step: the step's name and what the client saw. Judging is the business of the Python test that runs it.
 package main
 
 import (
@@ -28,7 +29,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Given is what the test hands to every driver.
+// Given is what the test hands to every driver; each scenario has its share of it.
 type Given struct {
 	Host       string    `json:"host"`
 	Port       int       `json:"port"`
@@ -38,6 +39,7 @@ type Given struct {
 	FutureTime time.Time `json:"future_time"`
 	Body       []byte    `json:"body"`
 	KmsKey     string    `json:"kms_key"`
+	Topic      string    `json:"topic"`
 }
 
 // Fact is a JSON object that one step saw.
@@ -314,24 +316,41 @@ func ending() {
 }
 
 func connect(transport string) (*cloudtasks.Client, error) {
-	address := fmt.Sprintf("%s:%d", given.Host, given.Port)
 	if transport == "rest" {
-		return cloudtasks.NewRESTClient(ctx, option.WithEndpoint("http://"+address), option.WithoutAuthentication())
+		return cloudtasks.NewRESTClient(ctx, options(transport)...)
 	}
-	return cloudtasks.NewClient(ctx, option.WithEndpoint(address), option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	return cloudtasks.NewClient(ctx, options(transport)...)
 }
 
-func main() {
-	check(json.Unmarshal([]byte(os.Args[2]), &given))
-	bounded, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	ctx = bounded
-	client = must(connect(os.Args[1]))
+// options point a client at the server, without a login.
+func options(transport string) []option.ClientOption {
+	address := fmt.Sprintf("%s:%d", given.Host, given.Port)
+	if transport == "rest" {
+		return []option.ClientOption{option.WithEndpoint("http://" + address), option.WithoutAuthentication()}
+	}
+	return []option.ClientOption{option.WithEndpoint(address), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))}
+}
+
+func playTasks(transport string) {
+	client = must(connect(transport))
 	defer client.Close()
 	queues()
 	tasks()
 	paused()
 	batches()
 	ending()
+}
+
+func main() {
+	scenario, transport := os.Args[1], os.Args[2]
+	check(json.Unmarshal([]byte(os.Args[3]), &given))
+	bounded, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ctx = bounded
+	if scenario == "jobs" {
+		playJobs(transport)
+	} else {
+		playTasks(transport)
+	}
 }
