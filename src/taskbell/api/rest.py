@@ -21,6 +21,7 @@ from taskbell.api.methods import Method
 from taskbell.api.rest_faults import Faults
 from taskbell.api.rest_fields import selected, selection_of
 from taskbell.api.rest_json import fields_of, fill, json_object, set_field
+from taskbell.api.rest_maps import sort_maps
 from taskbell.api.rest_query import bind, query_of
 from taskbell.api.rest_routes import Binding, Routes
 from taskbell.core.errors import Internal, InvalidArgument, PermissionDenied, TaskbellError
@@ -99,6 +100,7 @@ class RestAdapter:
         assert method.handler is not None, "a row without a handler was refused when it was looked up"
         response = await method.handler(self._services, request, method.response())
         answer = json_format.MessageToDict(response, use_integers_for_enums=wanted.enums_as_integers)
+        sort_maps(answer, response.DESCRIPTOR)
         return _json(answer if selection is None else selected(answer, selection), pretty=wanted.pretty)
 
 
