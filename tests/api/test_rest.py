@@ -318,7 +318,7 @@ async def test_options_lists_the_verbs() -> None:
     [
         ("GET", "/nowhere", 404, "NOT_FOUND"),
         ("PUT", f"/v2/{QUEUE}", 404, "NOT_FOUND"),
-        ("GET", f"/v1/{LOCATION}/jobs", 501, "UNIMPLEMENTED"),
+        ("GET", f"/v1beta1/{LOCATION}/jobs?legacyAppEngineCron=true", 501, "UNIMPLEMENTED"),
         ("POST", f"{TASKS}:buffer", 501, "UNIMPLEMENTED"),
         ("GET", f"/v2/{QUEUE}?alt=proto", 400, "INVALID_ARGUMENT"),
         ("GET", f"/v2/{QUEUE}?fields=colour", 400, "INVALID_ARGUMENT"),

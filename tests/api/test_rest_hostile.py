@@ -17,7 +17,7 @@ from tests.api.test_rest_round_trip import BUILT, requests, target_and_body
 _NAMES = st.sampled_from(
     ["task", "queue", "name", "httpRequest", "url", "body", "headers", "scheduleTime", "dispatchDeadline", "state",
      "retryConfig", "maxAttempts", "rateLimits", "maxDispatchesPerSecond", "httpTarget", "uriOverride", "requests",
-     "names", "policy", "bindings", "lastAttempt", "responseStatus", "details", "@type", "oidcToken", "updateMask"]
+     "names", "schedule", "timeZone", "pubsubTarget", "policy", "bindings", "lastAttempt", "responseStatus", "details", "@type", "oidcToken", "updateMask"]
 )  # fmt: skip
 _SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5)
@@ -36,6 +36,8 @@ _TARGETS = st.sampled_from(
         ("POST", f"/v2/{QUEUE}:setIamPolicy"),
         ("POST", f"/v2/{QUEUE}:testIamPermissions"),
         ("PATCH", f"/v2/{LOCATION}/cmekConfig"),
+        ("POST", f"/v1/{LOCATION}/jobs"),
+        ("PATCH", f"/v1/{LOCATION}/jobs/j"),
     ]
 )
 
@@ -90,4 +92,6 @@ def test_any_well_formed_request(method: Method, data: st.DataObject) -> None:
     path = "/" + "/".join(next(ids) if segment == "*" else segment for segment in route.segments)
     path += f":{route.suffix}" if route.suffix else ""
 
-    assert answered(method.verb, f"{path}?{query.decode()}", body) in (200, 400, 404, 409)
+    # The flag for App Engine's legacy cron is not built.
+    unbuilt = {501} if path.startswith("/v1beta1/") else set()
+    assert answered(method.verb, f"{path}?{query.decode()}", body) in {200, 400, 404, 409} | unbuilt

@@ -90,12 +90,8 @@ def test_other_paths_and_verbs_are_not_found(verb: str, path: str) -> None:
     [
         ("POST", f"/v2/{L}/queues/q/tasks:buffer"),
         ("POST", f"/v2/{L}/queues/q/tasks/t:buffer"),
-        ("GET", f"/v2/{L}/operations"),
-        ("POST", f"/v2/{L}/operations/o:cancel"),
         ("GET", f"/v2beta3/{L}/queues"),
         ("GET", f"/v2beta2/{L}/queues"),
-        ("GET", f"/v1/{L}/jobs"),
-        ("GET", f"/v1beta1/{L}/jobs"),
         ("POST", "/api/queue/update"),
     ],
 )
