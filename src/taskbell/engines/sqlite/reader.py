@@ -70,7 +70,21 @@ class Reader:
 def due_page(
     connection: sqlite3.Connection, queue: str, after: DueKey | None, limit: int, max_bytes: int, *, bodies: bool
 ) -> Page:
-    """Up to `limit` tasks after a key, stopping once their sizes have passed `max_bytes`."""
+    """Up to `limit` tasks after a key, stopping once their sizes have passed `max_bytes`.
+
+    Large bodies take a statement each, so the page has one snapshot: a row that went in between would make the page
+    look like the last one.
+    """
+    connection.execute("BEGIN")
+    try:
+        return _due_page(connection, queue, after, limit, max_bytes, bodies=bodies)
+    finally:
+        connection.execute("COMMIT")
+
+
+def _due_page(
+    connection: sqlite3.Connection, queue: str, after: DueKey | None, limit: int, max_bytes: int, *, bodies: bool
+) -> Page:
     schedule_time, last_id = after or _FIRST
     generation, page = connection.execute(
         QUERIES["due_page"],
@@ -92,10 +106,8 @@ def due_page(
     for fields in rows:
         if size > max_bytes:
             break
-        body = _body(connection, fields) if bodies else b""
-        if body is not None:
-            tasks.append(task_of(queue, fields, body))
-            size += fields[11] + ROW_OVERHEAD
+        tasks.append(task_of(queue, fields, _body(connection, fields) if bodies else b""))
+        size += fields[11] + ROW_OVERHEAD
     return Page(has_queue=True, tasks=tasks)
 
 
@@ -103,12 +115,12 @@ def _due_key(fields: list[Any]) -> tuple[int, int]:
     return fields[2], fields[0]
 
 
-def _body(connection: sqlite3.Connection, fields: list[Any]) -> bytes | None:
-    """The body of a row, or None if the row has gone since."""
+def _body(connection: sqlite3.Connection, fields: list[Any]) -> bytes:
+    """The body of a row: with the row if it is short, otherwise read by itself."""
     if fields[12] is not None:
         return bytes.fromhex(fields[12])
-    row: tuple[bytes] | None = connection.execute(QUERIES["body"], (fields[0],)).fetchone()
-    return None if row is None else row[0]
+    row: tuple[bytes] = connection.execute(QUERIES["body"], (fields[0],)).fetchone()
+    return row[0]
 
 
 def named_task(connection: sqlite3.Connection, queue: str, task_id: str, now: Instant) -> Task:
