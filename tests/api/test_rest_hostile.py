@@ -16,8 +16,9 @@ from tests.api.test_rest_round_trip import BUILT, requests, target_and_body
 
 _NAMES = st.sampled_from(
     ["task", "queue", "name", "httpRequest", "url", "body", "headers", "scheduleTime", "dispatchDeadline", "state",
+     "schedule", "timeZone", "pubsubTarget",
      "retryConfig", "maxAttempts", "rateLimits", "maxDispatchesPerSecond", "httpTarget", "uriOverride", "requests",
-     "names", "schedule", "timeZone", "pubsubTarget", "policy", "bindings", "lastAttempt", "responseStatus", "details", "@type", "oidcToken", "updateMask"]
+     "names", "policy", "bindings", "lastAttempt", "responseStatus", "details", "@type", "oidcToken", "updateMask"]
 )  # fmt: skip
 _SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5)
