@@ -8,69 +8,20 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import json
-import os
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.clients.foreign import tool
+from tests.clients.gcloud import Gcloud
 from tests.clients.scenario import FINISHED, LOCATION, NO_QUEUE, NOT_FOUND
 from tests.support.receiver import Receiver
 from tests.support.server import ServerProcess
 
 
-class Gcloud:
-    """gcloud with a configuration folder of its own."""
-
-    def __init__(self, server: ServerProcess, folder: Path, project: str) -> None:
-        """Point it at the server, as a user would: through environment variables."""
-        self.parent = f"projects/{project}/locations/{LOCATION}"
-        advice = "install the Google Cloud CLI from cloud.google.com/sdk or your system's packages."
-        self._program = tool("gcloud", advice)
-        self._environment = os.environ | {
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDTASKS": f"{server.url}/",
-            "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-            "CLOUDSDK_CORE_PROJECT": project,
-            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-            "CLOUDSDK_CONFIG": str(folder),
-            # Nothing here may reach for the world outside.
-            "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
-            "CLOUDSDK_CORE_CHECK_GCE_METADATA": "false",
-            "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-        }
-
-    def ask(self, *words: str) -> Any:
-        """The JSON that a call of `gcloud tasks` prints; it must succeed."""
-        done = self._run(*words, "--format=json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout) if done.stdout.strip() else None
-
-    def refusal(self, *words: str) -> str:
-        """What gcloud says on a call that the server refuses: code and message, without the command's name."""
-        done = self._run(*words)
-        assert done.returncode == 1, done.stdout + done.stderr
-        return done.stderr.split(") ", 1)[1]
-
-    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        place = [] if words[0] == "locations" else [f"--location={LOCATION}"]
-        return subprocess.run(
-            [self._program, "tasks", *words, *place],
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-
 @pytest.fixture
 def gcloud(server: ServerProcess, tmp_path: Path, request: pytest.FixtureRequest) -> Gcloud:
     """A gcloud that talks to the server, in a project of its own."""
-    return Gcloud(server, tmp_path, project=request.node.name.replace("_", "-"))
+    return Gcloud("tasks", server, tmp_path, project=request.node.name.replace("_", "-"))
 
 
 @pytest.mark.timeout(300)
