@@ -247,8 +247,11 @@ class Ticker(Loop):
         if timer.is_as(job):
             timer.job = replace(timer.job, next_time=due.next_time)
             self._set(timer)
-        if due.start is not None and self._timers.get(job.name) is timer:
-            self._start(timer, due.start)
+        if due.start is None or self._timers.get(job.name) is not timer:
+            return
+        run = self._start(timer, due.start)
+        if run is not None and timer.job.revision != job.revision:
+            run.stop(timer.job)  # Changed since the commit.
 
     async def _refresh(self, step: Step) -> None:
         """A step was refused: take the job as it is stored, and pass over instants that have their rows already.
