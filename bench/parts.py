@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.floor import Engine, Noop, Post
+from bench.jobs import Herd, Resting
 from bench.ours import Backlog, Creates, EndToEnd, Idle
 from bench.peers import bullmq, celery, gcloud_emulator, graphile
 from bench.place import Part
@@ -14,6 +15,8 @@ PARTS: tuple[Part, ...] = (
     Creates(),
     EndToEnd(),
     Idle(),
+    Herd(),
+    Resting(),
     bullmq.PEER,
     graphile.PEER,
     celery.PEER,

@@ -26,6 +26,9 @@ class Sizes:
     idle_calls: int
     backlogs: tuple[int, ...]
     peer_seconds: float
+    herd: int
+    """Jobs that fire on one minute."""
+    resting_jobs: int
 
 
 FULL = Sizes(
@@ -37,6 +40,8 @@ FULL = Sizes(
     idle_calls=200,
     backlogs=(1_000, 100_000, 1_000_000),
     peer_seconds=6,
+    herd=10_000,
+    resting_jobs=100_000,
 )
 QUICK = Sizes(
     calls=12_000,
@@ -47,6 +52,8 @@ QUICK = Sizes(
     idle_calls=30,
     backlogs=(1_000, 20_000),
     peer_seconds=1.5,
+    herd=500,
+    resting_jobs=5_000,
 )
 
 

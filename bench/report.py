@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.place import Part
-from bench.stats import TARGETS, Round, Summary, composite_floor, summarise
+from bench.stats import TARGETS, Round, Summary, composite_floor, herd_share, summarise
 
 FLOOR = "floor"
 OURS = "ours"
+JOBS = "jobs"
 PEERS = "peers"
 
 
@@ -52,6 +53,22 @@ FIGURES = (
         )
     ),
     Figure(OURS, "ours.ready_empty", "time to ready, empty store", "s", 2),
+    Figure(JOBS, "jobs.late_first", "herd on one minute: late, the first job", "ms", 1),
+    Figure(JOBS, "jobs.late_p50", "herd on one minute: late, p50", "ms"),
+    Figure(JOBS, "jobs.late_p99", "herd on one minute: late, p99", "ms"),
+    Figure(JOBS, "jobs.herd_s", "herd on one minute: until the last one has arrived", "s", 2),
+    Figure(JOBS, "jobs.herd_rate", "herd on one minute: rate", "/s"),
+    Figure(JOBS, "jobs.herd_share", "herd on one minute: rate over bare POSTs", "ratio", 2),
+    Figure(JOBS, "jobs.herd_cpu_us", "herd on one minute: CPU for each job", "µs"),
+    *(
+        Figure(JOBS, f"jobs.{key}_{label}", f"{text}, {shown}", unit, digits)
+        for key, text, unit, digits in (
+            ("hour_cpu", "CPU of an hour", "s", 2),
+            ("ready", "time to ready", "s", 2),
+            ("memory", "memory when ready", "MB", 0),
+        )
+        for label, shown in (("many", "jobs at rest"), ("empty", "empty store"))
+    ),
     *(
         Figure(PEERS, f"{peer}.{key}", f"{peer}: {text}", "/s")
         for peer in ("bullmq", "graphile-worker", "celery", "gcloud-tasks-emulator")
@@ -74,7 +91,7 @@ class Report:
         blocks = (
             ["# Benchmarks", "", *INTRODUCTION],
             ["## Targets", "", *self.targets()],
-            *([f"## {TITLES[group]}", "", *self.figures(group)] for group in (OURS, FLOOR, PEERS)),
+            *([f"## {TITLES[group]}", "", *self.figures(group)] for group in (OURS, JOBS, FLOOR, PEERS)),
             ["## Conditions", "", *(f"- {name}: {text}" for name, text in self.conditions.items())],
             ["## Settings", "", *self.settings()],
         )
@@ -113,8 +130,8 @@ def labelled(part: Part) -> Iterable[str]:
 
 def composed(found: Round) -> Round:
     """What follows from the figures of one round."""
-    floor = composite_floor(found)
-    return {} if floor is None else {"floor.composite": floor}
+    figures = {"floor.composite": composite_floor(found), "jobs.herd_share": herd_share(found)}
+    return {key: value for key, value in figures.items() if value is not None}
 
 
 def spread(seen: Summary | None, digits: int) -> list[str]:
@@ -135,7 +152,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
 
 
-TITLES = {FLOOR: "Floor: the parts alone", OURS: "Taskbell", PEERS: "Peers"}
+TITLES = {FLOOR: "Floor: the parts alone", OURS: "Taskbell: tasks", JOBS: "Taskbell: jobs", PEERS: "Peers"}
 
 INTRODUCTION = (
     "Written by `make bench`; do not edit. Every figure is the median over rounds, with the smallest and the largest.",

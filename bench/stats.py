@@ -71,6 +71,10 @@ def ratio(top: str, bottom: str | Callable[[Round], float | None]) -> Callable[[
     return of
 
 
+herd_share = ratio("jobs.herd_rate", "floor.post")
+"""How fast a herd of jobs on one minute is sent, against posts in a loop."""
+
+
 def difference(top: str, bottom: str) -> Callable[[Round], float | None]:
     """A function of one round: the figure `top` minus the figure `bottom`; None if either is missing."""
 

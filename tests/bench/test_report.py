@@ -44,12 +44,19 @@ def test_the_composite_floor_is_taken_inside_each_round() -> None:
     assert "| composite floor, 1/(1/a + 1/b + 1/c) (/s) | 10 | 10 – 10 | 1 |" in page(whole, {"floor.noop": 1.0})
 
 
+def test_a_herds_share_is_taken_inside_each_round() -> None:
+    """Its rate over that of bare POSTs, where both were measured."""
+    lines = page({"jobs.herd_rate": 5.0, "floor.post": 20.0}, {"jobs.herd_rate": 100.0})
+
+    assert "| herd on one minute: rate over bare POSTs (ratio) | 0.25 | 0.25 – 0.25 | 1 |" in lines
+
+
 def test_what_was_not_measured_is_said() -> None:
     """A target without figures is not reached, an empty group says so, and what was skipped has its reason."""
     lines = page({}, skipped={"celery": "no redis-server"})
 
     assert "| end to end over BullMQ | ≥ 1 | – | – | not measured |" in lines
-    assert lines.count("Not measured.") == 3
+    assert lines.count("Not measured.") == 4
     assert "- celery: skipped: no redis-server" in lines
 
 
