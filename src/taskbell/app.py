@@ -101,7 +101,11 @@ class App:
         window = Window(settings.window_tasks, settings.window_bytes)
         self.dispatcher = Dispatcher(using, clock, window, max_out=max(1, files // 2))
         self.ticker = Ticker(
-            using, clock, catch_up=settings.catch_up, max_open=max(1, min(settings.max_open_executions, files // 4))
+            using,
+            clock,
+            catch_up=settings.catch_up,
+            max_open=max(1, min(settings.max_open_executions, files // 4)),
+            delays_overlap=settings.overlap == "delay",
         )
         self.sweeper = Sweeper(self.engine, clock, history=settings.history)
         limits = settings.limits

@@ -193,6 +193,12 @@ class Settings:
         parse_span,
         "How late a job may start after downtime. Default: one period of its schedule, at most an hour.",
     )
+    overlap: str = _setting(
+        "skip",
+        _choice("skip", "delay"),
+        "What becomes of an instant that comes while an execution of its job is open: skipped, or one start delayed "
+        "until the end. Windows of groc schedules always skip.",
+    )
     forced_schedule_time: str = _setting(
         "next",
         _choice("next", "now", "omit"),

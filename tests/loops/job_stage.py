@@ -108,6 +108,7 @@ class JobStage:
     clock: ManualClock = field(default_factory=ManualClock)
     catch_up: Span | None = None
     max_open: int = 1000
+    delays_overlap: bool = False
     forced_header: str = "next"
     sender: TimedSender = field(init=False)
 
@@ -123,7 +124,13 @@ class JobStage:
     def _build(self) -> None:
         senders = dict.fromkeys((HttpTarget, AppEngineTarget, PubsubTarget), self.sender)
         self.using = Attempts(self.engine, senders, self.minter, self.clock, self.events)
-        self.ticker = Ticker(self.using, self.clock, catch_up=self.catch_up, max_open=self.max_open)
+        self.ticker = Ticker(
+            self.using,
+            self.clock,
+            catch_up=self.catch_up,
+            max_open=self.max_open,
+            delays_overlap=self.delays_overlap,
+        )
         self.jobs = JobService(self.engine, self.ticker, self.clock, Limits(), forced_header=self.forced_header)
 
     @property

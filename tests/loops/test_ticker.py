@@ -68,6 +68,69 @@ async def test_retries_that_reach_the_next_instant_make_it_skipped(stage: JobSta
     assert await stage.told() == [(60, *FIRED), (120, *OVERLAP), (180, *OVERLAP), (240, *FIRED), (300, *FIRED)]
 
 
+async def test_c25_one_start_may_wait_for_the_end() -> None:
+    """By a setting: the latest instant starts as soon as the execution before it ends, the others are skipped."""
+    stage = JobStage(delays_overlap=True, catch_up=0)
+    stage.sender.durations[URL] = 150 * SECOND
+    await stage.create()
+    await stage.advance(9 * MINUTE)
+
+    assert stage.sent() == [60, 210, 360, 510]
+    assert stage.sender.most_running[URL] == 1
+    assert await stage.told() == [
+        (60, *FIRED),
+        (120, *OVERLAP),
+        (180, "fired", "succeeded"),
+        (240, *OVERLAP),
+        (300, *OVERLAP),
+        (360, *FIRED),
+        (420, *OVERLAP),
+        (480, "fired", "open"),
+    ]
+
+
+async def test_a_delayed_start_waits_for_retries_too_and_over_a_restart() -> None:
+    """Meanwhile the job waits; a forced run that ends does not free it."""
+    stage = JobStage(delays_overlap=True)
+    stage.sender.answer(URL, 500, 500, 200)
+    await stage.create(retry={"retry_count": 2, "min_backoff": 100 * SECOND})
+    await stage.advance(130 * SECOND)
+    await stage.jobs.run(JOB)
+    await stage.restart(10 * SECOND)
+    await stage.advance(5 * MINUTE)
+
+    assert stage.sent()[:1] == [60]
+    scheduled = [row for row in await stage.rows() if not row.is_forced]
+    assert [(row.instant - START) // SECOND for row in scheduled] == [60, 120, 180, 240, 300, 360, 420]
+    assert scheduled[0].end_time is not None
+    late = scheduled[[row.start_time is not None for row in scheduled].index(True, 1)]
+    assert late.start_time == scheduled[0].end_time
+
+
+async def test_a_delayed_start_is_given_up_by_a_pause(stage: JobStage) -> None:
+    """What has come is skipped."""
+    stage = JobStage(delays_overlap=True)
+    stage.sender.durations[URL] = 150 * SECOND
+    await stage.create()
+    await stage.advance(130 * SECOND)
+    await stage.jobs.pause(JOB)
+    await stage.advance(2 * MINUTE)
+
+    assert stage.sent() == [60]
+    assert await stage.told() == [(60, *FIRED), (120, *PAUSED), (180, *PAUSED), (240, *PAUSED)]
+
+
+async def test_windows_never_wait(stage: JobStage) -> None:
+    """As documented for groc."""
+    stage = JobStage(delays_overlap=True)
+    stage.sender.durations[URL] = 90 * SECOND
+    await stage.create("every 1 minutes from 08:00 to 09:00")
+    await stage.advance(4 * MINUTE)
+
+    assert stage.sent() == [60, 180]
+    assert (await stage.told())[1] == (120, *OVERLAP)
+
+
 async def test_a_forced_run_goes_beside_a_scheduled_one(stage: JobStage) -> None:
     """It neither waits nor makes instants be skipped, and does not change the schedule."""
     stage.sender.durations[URL] = 50 * SECOND

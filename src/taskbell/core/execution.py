@@ -42,19 +42,28 @@ def first_time(schedule: Schedule, now: Instant) -> Instant | None:
     return now + schedule.interval if schedule.interval is not None else schedule.next_after(now)
 
 
-def due(job: Job, schedule: Schedule, now: Instant, *, is_open: bool, catch_up: Span | None) -> Due:
+def may_wait(job: Job, schedule: Schedule) -> bool:
+    """Whether an instant may wait for the execution before it to end, where that is the setting; windows never do."""
+    return job.state is JobState.ENABLED and schedule.kind in {"unix-cron", "groc-specific"}
+
+
+def due(
+    job: Job, schedule: Schedule, now: Instant, *, is_open: bool, catch_up: Span | None, has_waited: bool = False
+) -> Due:
     """Decide on every instant from the job's next_time up to now.
 
     `is_open`: an execution of the job, forced ones apart, has not ended. `catch_up`: how late a run may start after
-    downtime; None means one period, at most an hour.
+    downtime; None means one period, at most an hour. `has_waited`: it is not downtime that made the instants late, but
+    the execution before them, which has ended now.
     """
     assert job.next_time is not None
     came = _instants(job.next_time, schedule, now)
-    rows = _refused_all(job, came, _why_not(job, is_open=is_open))
+    rows = _refused_all(job, came, _why_not(job, is_open=is_open or has_waited))
     start = None
     if job.state is JobState.ENABLED and not is_open:
         latest = came.instants[-1]
-        if now - latest <= max(ON_TIME, _catch_up(schedule, latest, came.following) if catch_up is None else catch_up):
+        allowed = _catch_up(schedule, latest, came.following) if catch_up is None else catch_up
+        if has_waited or now - latest <= max(ON_TIME, allowed):
             start = started(job, schedule, latest, now)
             rows[-1] = start
     if schedule.interval is not None:

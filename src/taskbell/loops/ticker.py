@@ -57,6 +57,8 @@ class Timer:
     job: Job
     runs: list[ExecutionRun] = field(default_factory=list)
     """The executions that are open: at most one scheduled one, and forced ones beside it."""
+    is_waiting: bool = False
+    """Its instant has come and waits for the execution before it to end."""
 
     @property
     def is_open(self) -> bool:
@@ -92,8 +94,12 @@ _parsed = lru_cache(maxsize=10_000)(parse_schedule)
 class Ticker(Loop):
     """Fires the jobs that this node owns."""
 
-    def __init__(self, using: Attempts, clock: Clock, *, catch_up: Span | None, max_open: int) -> None:
+    def __init__(
+        self, using: Attempts, clock: Clock, *, catch_up: Span | None, max_open: int, delays_overlap: bool = False
+    ) -> None:
+        """`delays_overlap`: an instant that comes while an execution is open waits for its end, and is not skipped."""
         super().__init__(clock)
+        self._delays_overlap = delays_overlap
         self._using = using
         self._engine = using.engine
         self._catch_up = catch_up
@@ -132,7 +138,7 @@ class Ticker(Loop):
         if timer is None or timer.job.id != job.id:
             timer = self._timers[job.name] = Timer(job)
         else:
-            timer.job = job
+            timer.job, timer.is_waiting = job, False
             for run in timer.runs:
                 if not run.execution.is_forced:
                     run.stop(job)
@@ -217,8 +223,17 @@ class Ticker(Loop):
         while due and rows < BATCH:
             timer = due[0]
             schedule = self._schedule(timer.job)
-            if schedule is not None:
-                decision = rules.due(timer.job, schedule, now, is_open=timer.is_open, catch_up=self._catch_up)
+            if schedule is not None and timer.is_open and self._delays_overlap and rules.may_wait(timer.job, schedule):
+                timer.is_waiting = True
+            elif schedule is not None:
+                decision = rules.due(
+                    timer.job,
+                    schedule,
+                    now,
+                    is_open=timer.is_open,
+                    catch_up=self._catch_up,
+                    has_waited=timer.is_waiting,
+                )
                 steps.append(Step(timer, timer.job, decision))
                 rows += len(decision.executions)
             due.popleft()
@@ -244,6 +259,7 @@ class Ticker(Loop):
     def _go_on(self, step: Step) -> None:
         """A step was committed."""
         timer, job, due = step
+        timer.is_waiting = False
         if timer.is_as(job):
             timer.job = replace(timer.job, next_time=due.next_time)
             self._set(timer)
@@ -325,6 +341,8 @@ class Ticker(Loop):
             await execute(run, self._using, self._slots)
         finally:
             timer.runs.remove(run)
+            if timer.is_waiting:
+                self._set(timer)
         end_time, interval = run.execution.end_time, run.schedule.interval
         if interval is None or end_time is None or run.execution.is_forced or run.is_closed:
             return
