@@ -31,9 +31,9 @@ class Herd:
 
     name = "jobs-herd"
     settings = (
-        "Herd: 10 000 jobs `* * * * *` (quick: 500), POST of 100 bytes each, on a fresh server without open connections",
-        "Herd: created through the engine's own contract (bench/jobs_alone.py); then a real minute is waited for",
-        "Herd: late is the arrival at the handler minus the minute; the rate counts from the minute to the last arrival",
+        "Herd: 10 000 jobs `* * * * *` (quick: 500), POST of 100 bytes each, on a fresh server",
+        "Herd: created through the engine's own contract (bench/jobs_alone.py); then a real minute comes",
+        "Herd: late: arrival at the handler minus the minute; the rate counts from the minute to the last arrival",
     )
 
     def prepare(self, place: Place) -> None:

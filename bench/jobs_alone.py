@@ -3,7 +3,7 @@
 - `python -m bench.jobs_alone herd STORE COUNT URL SECONDS` leaves jobs that all fire on the minute, the first time at
   that Unix time;
 - `... sparse STORE COUNT` leaves jobs of mixed schedules of which only a handful fire within some hours;
-- `... hour STORE COUNT` runs the whole application on such a store through an hour of a manual clock, and prints the CPU
+- `... hour STORE COUNT` runs the whole application on such a store through an hour of a manual clock and prints the CPU
   seconds that it took and the executions that came of it.
 
 The API would take the same jobs, but far slower.

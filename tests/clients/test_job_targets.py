@@ -34,14 +34,14 @@ def client_of(server: ServerProcess) -> scheduler_v1.CloudSchedulerClient:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[ServerProcess]:
     """A server with two App Engine services, on which a job of each target waits for the next minute."""
-    services = f"default={receiver.url}/main,worker={receiver.url}/work"
+    services = f"default={receiver.url}/main,worker={receiver.url}/worker"
     with ServerProcess(tmp_path_factory.mktemp("targets"), "--app-engine", services) as running:
         with client_of(running) as client:
             for job_id, target in (
                 ("http", {"http_target": {"uri": f"{receiver.url}/at-minute", "body": BODY}}),
                 ("main", {"app_engine_http_target": {"relative_uri": "/at-minute"}}),
                 (
-                    "work",
+                    "worker",
                     {
                         "app_engine_http_target": {
                             "relative_uri": "/at-minute",
@@ -90,7 +90,7 @@ def _settled(client: scheduler_v1.CloudSchedulerClient, job_id: str) -> int:
     [
         ("http", "/at-minute", AGENT),
         ("main", "/main/at-minute", APP_ENGINE_AGENT),
-        ("work", "/work/at-minute", APP_ENGINE_AGENT),
+        ("worker", "/worker/at-minute", APP_ENGINE_AGENT),
     ],
 )
 def test_a_job_fires_at_its_minute(
