@@ -42,7 +42,7 @@ class Sender(Protocol):
         """Open pools. Called once inside the event loop."""
 
     async def send(self, request: Request) -> Outcome:
-        """One exchange. Cancelling it frees the caller at once; the connection may live on to its deadline."""
+        """One exchange. Cancelling it closes the connection."""
 
     async def close(self) -> None:
         """Close pools; running sends end as BROKEN."""

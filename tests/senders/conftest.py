@@ -26,8 +26,8 @@ async def sender(handler: ScriptedHandler) -> AsyncIterator[HttpSender]:
     await started.close()
 
 
-@pytest.fixture(params=["/h", "/direct/../h"], ids=["pooled", "direct"])
+@pytest.fixture(params=["/h", "/dots/../h"], ids=["plain", "dots"])
 def path(request: pytest.FixtureRequest) -> str:
-    """A path that the pooled client may send, and one that the direct client must: both must do the same."""
+    """A path as most are, and one that clients which read URLs as browsers do would rewrite."""
     found: str = request.param
     return found

@@ -63,7 +63,6 @@ async def test_h22_the_request_arrives_as_it_was_built(sender: HttpSender, handl
         **{name.lower(): value for name, value in HEADERS},
         "host": handler.authority,
         "content-length": "7",
-        "accept": "*/*",
     }
 
 

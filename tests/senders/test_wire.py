@@ -36,31 +36,16 @@ def post(url: str, headers: Headers = AGENT, body: bytes | None = b"x") -> Reque
 async def test_exactly_what_was_asked_for_and_what_the_connection_needs(
     sender: HttpSender, handler: ScriptedHandler, method: str, body: bytes | None
 ) -> None:
-    """No body, no length; an empty one has length 0; nothing is chunked; nothing is added but Accept and Host."""
+    """No body, no length; an empty one has length 0; nothing is chunked; nothing is added but Host."""
     outcome = await sender.send(Request(method, handler.url + "/h", AGENT, body, 5 * SECOND))
     length = "" if body is None else f"Content-Length: {len(body)}\r\n"
     (received,) = handler.requests
     lines = received.head.decode().split("\r\n")
     assert outcome == Outcome(status=200)
     assert lines[0] == f"{method} /h HTTP/1.1"
-    expected = f"User-Agent: Google-Cloud-Tasks\r\nAccept: */*\r\nHost: {handler.authority}\r\n{length}\r\n"
+    expected = f"User-Agent: Google-Cloud-Tasks\r\nHost: {handler.authority}\r\n{length}\r\n"
     assert sorted(lines[1:]) == sorted(expected.split("\r\n"))
     assert received.body == (body or b"")
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("body", [None, b"", b"hello"], ids=["none", "empty", "some"])
-async def test_both_clients_say_the_same(
-    sender: HttpSender, handler: ScriptedHandler, method: str, body: bytes | None
-) -> None:
-    """But for the connection, which serves one attempt in the direct client."""
-    headers = (*AGENT, ("x-aBc-1d", "é"), ("X-Empty", ""))
-    for path in ("/h", "/a/../h"):
-        await sender.send(Request(method, handler.url + path, headers, body, 5 * SECOND))
-    pooled, direct = ({(name, value) for name, value in each.headers} for each in handler.requests)
-    assert direct - pooled == {("Connection", "close")}
-    assert pooled <= direct
-    assert handler.requests[0].body == handler.requests[1].body
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
@@ -76,7 +61,7 @@ async def test_bodies_are_bytes(sender: HttpSender, handler: ScriptedHandler, pa
 async def test_headers_keep_their_order_and_go_out_in_title_case(
     sender: HttpSender, handler: ScriptedHandler, path: str
 ) -> None:
-    """A caller's Accept replaces ours; values are not touched."""
+    """Values are not touched."""
     headers = (
         ("X-CloudTasks-QueueName", "q"),
         ("accept", "text/html"),
@@ -182,10 +167,10 @@ async def test_ipv6(sender: HttpSender, path: str) -> None:
 
 
 async def test_connections_are_used_again(sender: HttpSender, handler: ScriptedHandler) -> None:
-    """One after the other, one connection is enough."""
-    for _ in range(20):
+    """One after the other, a few connections are enough: each rests for a moment before it is used again."""
+    for _ in range(200):
         await sender.send(post(handler.url + "/h"))
-    assert [each.connection for each in handler.requests] == [1] * 20
+    assert len({each.connection for each in handler.requests}) <= 20
 
 
 async def test_many_at_a_time(sender: HttpSender, handler: ScriptedHandler) -> None:

@@ -111,7 +111,6 @@ def test_h22_a_503_is_retried_with_app_engines_headers(client: RestClient, main:
         "content-type": "application/octet-stream",
         "content-length": "5",
         "host": main.url.removeprefix("http://"),
-        "accept": "*/*",
         "x-appengine-queuename": "h22",
         "x-appengine-taskname": name.rpartition("/")[2],
     }

@@ -1,8 +1,7 @@
 """URLs of HTTP targets: which are refused at create, and what exactly of the others goes out (wire.md section 5.5).
 
 The rule is: byte for byte where RFC 3986 allows the byte, percent-encoded once where it does not. So an escape that is
-there stays as it is, dot segments stay, `é` becomes `%C3%A9`, a blank `%20`. A fragment is never sent. Clients that
-read URLs as browsers do rewrite more than that; `WireUrl.is_plain` says whether they would leave this one alone.
+there stays as it is, dot segments stay, `é` becomes `%C3%A9`, a blank `%20`. A fragment is never sent.
 
 `service/` calls `check_url` when a task is created, `senders/` calls `wire_url` when it is dispatched. The recorded
 service takes a URL with a bad percent escape and fails its attempts; so do we.
@@ -32,14 +31,13 @@ _URL_SAFE = _QUERY_SAFE + "#[]"
 _PARTS = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<query>\?[^#]*)?", re.IGNORECASE)
 _HOST_BAD = re.compile(r"[\s\x00-\x20\x7f\"<>\\^`{|}\[\]]|%(?![0-9A-Fa-f]{2})")
 _ESCAPE_BAD = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE)
 
 _PORT_NUMBER = r"(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 
 # A URL that needs no work at all; one match is all that most tasks pay. Escapes stand outside the repeated classes,
 # because an alternative for each character takes four times as long.
 _PLAIN_PATH = rf"[{_PCHAR}/]*"
-_PLAIN_QUERY = rf"[{_PCHAR.replace(chr(39), '')}/?]*"
+_PLAIN_QUERY = rf"[{_PCHAR}/?]*"
 _PLAIN = re.compile(
     rf"https?://[a-z0-9.-]+(?::{_PORT_NUMBER})?"
     rf"(?:/{_PLAIN_PATH}(?:%[0-9A-Fa-f]{{2}}{_PLAIN_PATH})*)?"
@@ -55,14 +53,12 @@ class WireUrl:
 
     scheme: str
     host: str
-    """As given, an IPv6 address with its brackets; IDNA is left to the client."""
+    """As given, an IPv6 address with its brackets; IDNA is the sender's."""
     port: int | None
     target: str
     """Path and query as they stand in the request line; begins with a slash."""
     credentials: bytes | None = None
     """`user:password`, decoded, when the URL carries them."""
-    is_plain: bool = True
-    """Whether a client that reads URLs as browsers do sends this very target."""
 
     @property
     def authority(self) -> str:
@@ -77,11 +73,8 @@ class WireUrl:
 
 
 def is_wire_ready(url: str) -> bool:
-    """Whether a URL may be handed to the client as it is: nothing to encode, nothing that it would rewrite.
-
-    Some that could be are not (`/.well-known`): they only take the longer way.
-    """
-    return "/." not in url and "/%2" not in url and _PLAIN.fullmatch(url) is not None
+    """Whether a URL needs no work at all: nothing to encode, no credentials, no fragment."""
+    return _PLAIN.fullmatch(url) is not None
 
 
 def check_url(url: str, length_max: int = GOOGLE.url_length) -> None:
@@ -131,7 +124,6 @@ def _parse(url: str) -> WireUrl:
         port=port,
         target=(encoded_path or "/") + encoded_query,
         credentials=_credentials(userinfo) if at and userinfo else None,
-        is_plain=not _DOT_SEGMENT.search(encoded_path) and "'" not in encoded_query,
     )
 
 

@@ -1,52 +1,39 @@
-"""HTTP/1.1 to any URL, on pyreqwest: the sender of HTTP and App Engine targets.
+"""HTTP/1.1 to any URL: the sender of HTTP and App Engine targets.
 
-`loops/attempt.py` calls `send` once for each attempt, thousands at a time; so a send does as little in Python as it
-can, and hands the deadline, the pool and the parsing to Rust.
+`loops/attempt.py` calls `send` once for each attempt, thousands at a time. Everything happens in the event loop: a
+client with a thread of its own makes two threads hand the interpreter to and fro for each request, which costs more
+than the request (docs/decisions/0006).
 
 How an answer is read (wire.md section 5.2): the status counts once its head is complete and its body has ended, or has
 passed `BODY_CAP`; the rest of a longer body is not read and its connection is closed. So a handler that floods is done
 at once, one that drips ends at the deadline, and one that breaks off inside the part that we read has had no valid
 exchange: BROKEN, whatever its status line said, because nobody knows what the handler still meant to say.
 
-What the client adds to the headers it is given: `Host`, `Content-Length`, and `Accept: */*` where there is no Accept,
-which RFC 9110 (12.5.1) defines to mean the same as none. Names go out in title case (`X-Cloudtasks-Taskname`).
-
-The client reads URLs as browsers do. Most URLs pass it unchanged; those that only need encoding are encoded before; the
-few that it would rewrite go through `direct.py`, as do large bodies and handlers that close connections without having
-said so (`closers.py`), with the same outcomes.
-
-Cancelling a send frees its caller at once, but the client (0.15) lets the exchange run on unseen: its connection closes
-when the answer is there or the deadline has passed, at the latest with the process.
+What is added to the headers given: `Host` and `Content-Length`. Names go out in title case (`X-Cloudtasks-Taskname`),
+as the real service's do. The request target goes out as `core/url.py` says, byte for byte where that is legal.
 """
 
 from __future__ import annotations
 
-import functools
-import re
-from datetime import timedelta
+import asyncio
+import base64
+import ssl
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import BuilderError, DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
-from pyreqwest.response import Response
-
 from taskbell.core.errors import InvalidArgument
-from taskbell.core.instant import MINUTE, Span
+from taskbell.core.instant import MINUTE, SECOND, Span
+from taskbell.core.target import Headers
 from taskbell.core.url import is_wire_ready, wire_url
 from taskbell.sender import Failure, Outcome, Request
 from taskbell.senders.closers import Closers
-from taskbell.senders.direct import BODY_CAP, DirectClient, authorized
+from taskbell.senders.connection import Connection
+from taskbell.senders.origin import Origin, UnreachableError, connect, origin_of
 
-LARGE: Final = 64 * 1024
-"""Bodies above this size get a connection of their own, see `direct.py`."""
-IDLE: Final = timedelta(seconds=4)
-"""How long an unused connection is kept: shorter than the 5 s after which common handlers close theirs, so that a
-request rarely meets a connection that is just being closed."""
-IDLE_MAX: Final = 500
-"""How many unused connections are kept for one host."""
-
-_BARE = tuple(Outcome(status=status) for status in range(1000))
-"""Outcomes without Retry-After, made once."""
+SWEEP_SECONDS: Final = 1.0
+_TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_VALUE_BAD: Final = frozenset("\r\n\0")
 
 
 class HttpSender:
@@ -58,132 +45,139 @@ class HttpSender:
         `closers_keep`: how long a handler that broke an exchange gets a fresh connection for each attempt.
         """
         self._root_certificates = root_certificates
-        self._client: Client | None = None
-        self._direct = DirectClient(root_certificates)
+        self._tls: ssl.SSLContext | None = None
         self._closers = Closers(closers_keep)
+        self._origins: dict[str, Origin] = {}
+        self._busy: set[Connection] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sweeping: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Open the pool."""
-        builder = (
-            ClientBuilder()
-            .http1_only()
-            .follow_redirects(enable=False)
-            .referer(enable=False)
-            .no_proxy()
-            .default_cookie_store(enable=False)
-            .gzip(enable=False)
-            .brotli(enable=False)
-            .zstd(enable=False)
-            .deflate(enable=False)
-            .user_agent("Taskbell")
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(IDLE_MAX)
-        )
-        if self._root_certificates:
-            builder = builder.add_root_certificate_pem(self._root_certificates)
-        self._client = builder.build()
+        """Begin to look after idle connections."""
+        self._loop = asyncio.get_running_loop()
+        self._sweep()
 
     async def close(self) -> None:
-        """Close the pool; running sends end as BROKEN."""
-        self._direct.close()
-        if self._client is not None:
-            await self._client.close()
+        """Close all connections; running sends end as BROKEN."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in [*self._busy, *(each for origin in self._origins.values() for each in origin.free)]:
+            connection.close()
 
     async def send(self, request: Request) -> Outcome:
         """One exchange."""
-        is_direct = (request.body is not None and len(request.body) > LARGE) or request.url in self._closers
-        if not is_direct and is_wire_ready(request.url):
-            return await self._send(request)
+        assert request.deadline is not None, "an HTTP request names its deadline"
+        assert self._loop is not None, "send before start"
+        end_time = self._loop.time() + request.deadline / SECOND
         try:
-            wire = wire_url(request.url)
-        except InvalidArgument as refusal:
-            return Outcome(failure=Failure.UNSENDABLE, reason=refusal.message)
-        headers = authorized(request.headers, wire.credentials)
-        if is_direct or not wire.is_plain or wire.url in self._closers:
-            return await self._direct.send(request, wire, headers)
-        return await self._send(Request(request.method, wire.url, headers, request.body, request.deadline))
-
-    async def _send(self, request: Request) -> Outcome:
-        """One exchange with a URL that the client leaves as it is."""
-        assert self._client is not None, "send before start"
-        headers, body = request.headers, request.body
+            origin, key, target, headers = self._addressed(request)
+            is_last = key in self._closers
+            data = request_bytes(request, origin.authority, target, headers, is_last=is_last)
+        except (InvalidArgument, ValueError) as refusal:
+            reason = refusal.message if isinstance(refusal, InvalidArgument) else str(refusal)
+            return Outcome(failure=Failure.UNSENDABLE, reason=reason)
+        connection = None if is_last else origin.take(self._loop.time())
+        if connection is None:
+            try:
+                connection = await self._connected(origin, end_time)
+            except UnreachableError as why:
+                return Outcome(failure=Failure.UNREACHABLE, reason=str(why))
+            except TimeoutError:
+                return Outcome(failure=Failure.TIMEOUT, reason="the deadline passed")
+        self._busy.add(connection)
         try:
-            builder = self._client.request(request.method, request.url)
-        except ValueError as error:
-            return Outcome(failure=Failure.UNSENDABLE, reason=f"the URL is not valid: {_line(str(error))}")
-        # For an empty body the client sends no length of its own.
-        if body is not None and not body:
-            headers = (*headers, ("Content-Length", "0"))
-        try:
-            builder = builder.headers(headers).timeout(_timeout(request.deadline))
-        except ValueError:
-            # The error's text quotes the header, which may be a secret.
-            return Outcome(failure=Failure.UNSENDABLE, reason="a header is not valid in HTTP")
-        if body:
-            builder = builder.body_bytes(body)
-        try:
-            # Entering reads the head, and the body up to the cap, under the deadline.
-            exchange = builder.streamed_read_buffer_limit(BODY_CAP).build_streamed()
-            response = await exchange.__aenter__()
-            if not _is_short(response):
-                await exchange.__aexit__(None, None, None)
-        except PyreqwestError as error:
-            outcome = _failed(error)
-            if outcome.failure is Failure.BROKEN:
-                self._closers.add(request.url)
-            return outcome
-        return _outcome(response)
+            outcome = await connection.exchange(data, end_time, expects_body=request.method != "HEAD")
+        finally:
+            self._busy.discard(connection)
+            if is_last:
+                connection.close()
+        if outcome.failure is Failure.BROKEN:
+            self._closers.add(key)
+        return outcome
+
+    def _addressed(self, request: Request) -> tuple[Origin, str, str, Headers]:
+        """The origin with its key, the request target, the headers. Raises InvalidArgument or ValueError."""
+        url = request.url
+        if is_wire_ready(url):
+            cut = url.find("/", 8)
+            query = url.find("?", 8)
+            if query < 0 or 0 < cut < query:
+                key, target = (url, "/") if cut < 0 else (url[:cut], url[cut:])
+                known = self._origins.get(key)
+                if known is not None:
+                    return known, key, target, request.headers
+        wire = wire_url(url)
+        key = f"{wire.scheme}://{wire.authority}"
+        origin = self._origins.get(key)
+        if origin is None:
+            try:
+                origin = self._origins[key] = origin_of(wire)
+            except (ValueError, UnicodeError):
+                raise ValueError("the host of the URL is not valid") from None
+        return origin, key, wire.target, authorized(request.headers, wire.credentials)
+
+    async def _connected(self, origin: Origin, end_time: float) -> Connection:
+        async with asyncio.timeout_at(end_time):
+            return await connect(origin, self._context() if origin.is_tls else None, self._on_free(origin))
+
+    def _on_free(self, origin: Origin) -> Callable[[Connection], None]:
+        loop = self._loop
+        assert loop is not None
+
+        def on_free(connection: Connection) -> None:
+            origin.put(connection, loop.time())
+
+        return on_free
+
+    def _context(self) -> ssl.SSLContext:
+        """Made at the first https URL: reading the authorities takes a while."""
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            if self._root_certificates:
+                self._tls.load_verify_locations(cadata=self._root_certificates.decode("ascii"))
+        return self._tls
+
+    def _sweep(self) -> None:
+        """Close what has been idle for long, and forget origins that nobody uses."""
+        assert self._loop is not None
+        now = self._loop.time()
+        for key, origin in list(self._origins.items()):
+            origin.expire(now)
+            if not origin.free:
+                del self._origins[key]
+        self._sweeping = self._loop.call_later(SWEEP_SECONDS, self._sweep)
 
 
-@functools.lru_cache(maxsize=256)
-def _timeout(deadline: Span | None) -> timedelta:
-    """Most tasks share a few deadlines."""
-    assert deadline is not None, "an HTTP request names its deadline"
-    return timedelta(microseconds=deadline)
+def authorized(headers: Headers, credentials: bytes | None) -> Headers:
+    """The headers with `Authorization: Basic` from a URL's credentials, unless there is an Authorization already."""
+    if credentials is None or any(name.lower() == "authorization" for name, _ in headers):
+        return headers
+    return (*headers, ("Authorization", f"Basic {base64.b64encode(credentials).decode()}"))
 
 
-def _is_short(response: Response) -> bool:
-    """Whether the body has been read to its end by now, so that nothing is left to close."""
-    length = response.get_header("content-length")
-    return length is not None and len(length) < 6 and int(length) < BODY_CAP
+def request_bytes(request: Request, authority: str, target: str, headers: Headers, *, is_last: bool) -> bytes:
+    """The request as it goes out; `is_last` asks the handler to close the connection after it.
+
+    Raises ValueError for a header that is not valid in HTTP, without quoting it.
+    """
+    lines = [f"{request.method} {target} HTTP/1.1"]
+    for name, value in headers:
+        if not _VALUE_BAD.isdisjoint(value):
+            raise ValueError("a header is not valid in HTTP")
+        lines.append(f"{_title(name)}: {value}")
+    body = request.body
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    if is_last:
+        lines.append("Connection: close")
+    lines.append(f"Host: {authority}\r\n\r\n")
+    head = "\r\n".join(lines).encode()
+    return head + body if body else head
 
 
-def _outcome(response: Response) -> Outcome:
-    status = response.status
-    if 200 <= status <= 299:
-        return _BARE[status]
-    if status < 200:
-        return Outcome(failure=Failure.BROKEN, reason="the handler switched protocols")
-    retry_after = response.get_header("retry-after")
-    return _BARE[status] if retry_after is None else Outcome(status=status, retry_after=retry_after)
-
-
-def _failed(error: PyreqwestError) -> Outcome:
-    """Which failure an error of the client means."""
-    causes = _causes(error)
-    reason = _line(": ".join(causes)) or _line(error.message)
-    if isinstance(error, BuilderError):
-        return Outcome(failure=Failure.UNSENDABLE, reason=reason)
-    # The kernel gives up on a connect too, long before some deadlines.
-    is_deadline = isinstance(error, RequestTimeoutError) and not any("os error" in cause for cause in causes)
-    if is_deadline:
-        return Outcome(failure=Failure.TIMEOUT, reason="the deadline passed")
-    if any("(Connect)" in cause for cause in causes):
-        return Outcome(failure=Failure.UNREACHABLE, reason=reason)
-    return Outcome(failure=Failure.BROKEN, reason=reason)
-
-
-def _causes(error: PyreqwestError) -> list[str]:
-    """The texts below an error, outermost first, without those that print the URL: it may hold secrets."""
-    if not isinstance(error, DetailedPyreqwestError):
-        return []
-    texts = [cause["message"] for cause in error.details["causes"] or ()]
-    return [text for text in texts if "for url (" not in text]
-
-
-_BLANKS = re.compile(r"\s+")
-
-
-def _line(text: str) -> str:
-    """One line of bounded length."""
-    return _BLANKS.sub(" ", text).strip()[:300]
+@lru_cache(maxsize=4096)
+def _title(name: str) -> str:
+    """The name as it goes out. Raises ValueError where it is none."""
+    if not name or not _TOKEN.issuperset(name):
+        raise ValueError("a header is not valid in HTTP")
+    return "-".join(part.capitalize() for part in name.split("-"))
