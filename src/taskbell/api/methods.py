@@ -19,6 +19,7 @@ from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 
 from taskbell.api import jobs, locations, tasks
+from taskbell.api import scheduler_cmek as cmek
 from taskbell.api import scheduler_v1beta1 as v1beta1
 from taskbell.service.services import Services
 
@@ -160,6 +161,14 @@ REST_ONLY = [
 ]
 """Known to the API over REST alone, and not built yet."""
 
+SCHEDULER_CMEK = [
+    Method(None, "GET", f"/v1/{{name={CMEK}}}", "", cmek.GetCmekConfigRequest, cmek.CmekConfig,
+           "cloudscheduler.cmekConfig.get", cmek.get_cmek_config),
+    Method(None, "PATCH", f"/v1/{{cmek_config.name={CMEK}}}", "cmek_config", cmek.UpdateCmekConfigRequest, OPERATION,
+           "cloudscheduler.cmekConfig.update", cmek.update_cmek_config),
+]  # fmt: skip
+"""Of v1, over REST alone."""
+
 UNBUILT_SERVICES = ("/google.cloud.tasks.v2beta3.CloudTasks/", "/google.cloud.tasks.v2beta2.CloudTasks/")
 UNBUILT_PREFIXES = ("/v2beta3/", "/v2beta2/", "/api/queue/update")
 
@@ -172,6 +181,7 @@ def all_methods() -> list[Method]:
         *methods_of(scheduler.format("v1"), "/v1", SCHEDULER, scheduler_v1, jobs),
         *methods_of(scheduler.format("v1beta1"), "/v1beta1", SCHEDULER, scheduler_v1beta1, jobs, v1beta1.adapted),
         *REST_ONLY,
+        *SCHEDULER_CMEK,
         *mixin_methods("/v2", "cloudtasks"),
         # Node's client of Cloud Tasks asks for locations under /v1 too, the mix-in's own prefix.
         *mixin_methods("/v1", "cloudscheduler"),

@@ -28,21 +28,28 @@ class LocationService:
         }
         return [*self._listed, *sorted(used.difference(self._listed))]
 
-    async def kms_key(self, name: str) -> str:
-        """The stored key's name of `projects/P/locations/L/cmekConfig`; empty: none."""
-        _check_cmek_name(name)
-        return (await self._engine.record(f"cmek:{name}") or b"").decode()
+    async def kms_key(self, name: str, field: str = "kmsKey") -> str:
+        """The stored key's name of `projects/P/locations/L/cmekConfig`; empty: none.
 
-    async def set_kms_key(self, name: str, key: str) -> str:
+        `field` is what its product calls it: each of the two has a configuration of its own under the one name.
+        """
+        _check_cmek_name(name)
+        return (await self._engine.record(_record_key(name, field)) or b"").decode()
+
+    async def set_kms_key(self, name: str, key: str, field: str = "kmsKey") -> str:
         """Store a key's name; empty turns CMEK off. Nothing is encrypted with it here."""
         _check_cmek_name(name)
         if key and _KMS_KEY.match(key) is None:
             raise InvalidArgument(
-                "CmekConfig.kmsKey must be formatted: "
+                f"CmekConfig.{field} must be formatted: "
                 '"projects/<PROJECT_ID>/locations/<LOCATION_ID>/keyRings/<KEY_RING>/cryptoKeys/<KEY>".'
             )
-        await self._engine.put_record(f"cmek:{name}", key.encode())
+        await self._engine.put_record(_record_key(name, field), key.encode())
         return key
+
+
+def _record_key(name: str, field: str) -> str:
+    return f"cmek:{name}" if field == "kmsKey" else f"cmek:{field}:{name}"
 
 
 def _check_cmek_name(name: str) -> None:
