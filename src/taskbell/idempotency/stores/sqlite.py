@@ -189,9 +189,10 @@ class _InTransaction:
     def __init__(self, verbs: _Verbs, connection: sqlite3.Connection) -> None:
         self._verbs = verbs
         self._connection = connection
+        self._has_schema = False
 
     def create_schema(self) -> None:
-        self._verbs.create_schema(self._begun())
+        self._begun()
 
     def claim(self, bid: Bid) -> Decision:
         return self._verbs.claim(self._begun(), bid)
@@ -219,6 +220,10 @@ class _InTransaction:
             if self._connection.isolation_level is None:
                 raise sqlite3.ProgrammingError("this connection is in no transaction: execute BEGIN IMMEDIATE first")
             self._connection.execute("BEGIN IMMEDIATE")
+        if not self._has_schema:
+            # Here, since nobody else could write now; a rollback takes the table back too.
+            self._verbs.create_schema(self._connection)
+            self._has_schema = True
         return self._connection
 
 
