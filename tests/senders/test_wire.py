@@ -11,7 +11,8 @@ from taskbell.core.instant import SECOND
 from taskbell.core.target import METHODS, Headers
 from taskbell.sender import Failure, Outcome, Request
 from taskbell.senders.http import HttpSender
-from taskbell.testing.handler import ScriptedHandler, respond
+from taskbell.senders.origin import IDLE_SECONDS
+from taskbell.testing.handler import Answer, ScriptedHandler, Wire, respond
 
 AGENT = (("User-Agent", "Google-Cloud-Tasks"),)
 BODIES = {
@@ -171,6 +172,26 @@ async def test_connections_are_used_again(sender: HttpSender, handler: ScriptedH
     for _ in range(200):
         await sender.send(post(handler.url + "/h"))
     assert len({each.connection for each in handler.requests}) <= 20
+
+
+async def test_idle_connections_are_closed_after_a_while(sender: HttpSender, handler: ScriptedHandler) -> None:
+    """Also those that were in use when their origin was last looked at."""
+    release = asyncio.Event()
+
+    async def act(wire: Wire) -> None:
+        await release.wait()
+        await wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    handler.script("/h", Answer(act))
+    running = asyncio.create_task(sender.send(post(handler.url + "/h")))
+    await handler.wait_for(1)
+    sender._sweep()
+    release.set()
+    await running
+    (origin,) = sender._origins.values()
+    (connection,) = origin.free
+    origin.expire(connection.idle_since + IDLE_SECONDS)
+    assert (origin.free, connection.is_open) == ([], False)
 
 
 async def test_many_at_a_time(sender: HttpSender, handler: ScriptedHandler) -> None:

@@ -76,24 +76,32 @@ class HttpSender:
         except (InvalidArgument, ValueError) as refusal:
             reason = refusal.message if isinstance(refusal, InvalidArgument) else str(refusal)
             return Outcome(failure=Failure.UNSENDABLE, reason=reason)
-        connection = None if is_last else origin.take(self._loop.time())
-        if connection is None:
-            try:
+        origin.in_use += 1
+        try:
+            connection = None if is_last else origin.take(self._loop.time())
+            if connection is None:
                 connection = await self._connected(origin, end_time)
-            except UnreachableError as why:
-                return Outcome(failure=Failure.UNREACHABLE, reason=str(why))
-            except TimeoutError:
-                return Outcome(failure=Failure.TIMEOUT, reason="the deadline passed")
+            outcome = await self._exchanged(connection, data, end_time, request.method, is_last=is_last)
+        except UnreachableError as why:
+            return Outcome(failure=Failure.UNREACHABLE, reason=str(why))
+        except TimeoutError:
+            return Outcome(failure=Failure.TIMEOUT, reason="the deadline passed")
+        finally:
+            origin.in_use -= 1
+        if outcome.failure is Failure.BROKEN:
+            self._closers.add(key)
+        return outcome
+
+    async def _exchanged(
+        self, connection: Connection, data: bytes, end_time: float, method: str, *, is_last: bool
+    ) -> Outcome:
         self._busy.add(connection)
         try:
-            outcome = await connection.exchange(data, end_time, expects_body=request.method != "HEAD")
+            return await connection.exchange(data, end_time, expects_body=method != "HEAD")
         finally:
             self._busy.discard(connection)
             if is_last:
                 connection.close()
-        if outcome.failure is Failure.BROKEN:
-            self._closers.add(key)
-        return outcome
 
     def _addressed(self, request: Request) -> tuple[Origin, str, str, Headers]:
         """The origin with its key, the request target, the headers. Raises InvalidArgument or ValueError."""
@@ -143,7 +151,7 @@ class HttpSender:
         now = self._loop.time()
         for key, origin in list(self._origins.items()):
             origin.expire(now)
-            if not origin.free:
+            if not origin.free and not origin.in_use:
                 del self._origins[key]
         self._sweeping = self._loop.call_later(SWEEP_SECONDS, self._sweep)
 

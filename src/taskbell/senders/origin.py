@@ -39,6 +39,8 @@ class Origin:
     authority: str
     """For the Host header."""
     free: list[Connection] = field(default_factory=list)
+    in_use: int = 0
+    """Exchanges that are under way or about to be."""
 
     def take(self, now: float) -> Connection | None:
         """A connection that is still open and has rested, if there is one; the one used last if that will do."""
