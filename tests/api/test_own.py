@@ -358,6 +358,14 @@ async def test_only_get_is_known(own: Own, verb: str) -> None:
     assert (status, answer["error"]["status"]) == (501, "UNIMPLEMENTED")
 
 
+async def test_a_fault_of_ours_is_an_internal_error(own: Own) -> None:
+    """It says where to look, and nothing of itself."""
+    own._calls._services = None  # type: ignore[assignment]
+    status, answer = await own.call(HISTORY)
+
+    assert (status, answer["error"]["message"]) == (500, "Internal error: see the server's log.")
+
+
 # Previews.
 
 

@@ -191,6 +191,16 @@ async def test_the_legacy_flag_of_v1beta1_is_not_built(transport: str) -> None:
     assert all("App Engine target" in refusal.message for refusal in refusals)
 
 
+@pytest.mark.parametrize("transport", ["grpc", "rest"])
+async def test_the_filter_of_v1beta1_is_not_built(transport: str) -> None:
+    """Rather than to list what was not asked for."""
+    refusal = await JobWire(transport, "v1beta1").refused(
+        "ListJobs", parent=LOCATION, filter='target_config="HttpConfig"'
+    )
+
+    assert refusal == Refused("UNIMPLEMENTED", "The filter of ListJobs is not built: leave it empty.")
+
+
 @pytest.mark.parametrize(
     "fields",
     [

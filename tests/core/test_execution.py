@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskbell.core.execution import (
@@ -148,6 +148,7 @@ def test_a_retry_after_makes_the_wait_longer(header: str, wait: int) -> None:
     assert retries(JobRetryConfig(1, 0, **QUICK), outcome) == seconds(wait)
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 5), st.integers(0, 1000), st.integers(1, 100), st.integers(0, 1000), st.integers(0, 20)
 )  # fmt: skip
@@ -307,6 +308,7 @@ schedules = st.sampled_from(
 zones = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe"])
 
 
+@settings(deadline=None)
 @given(schedules, zones, st.integers(0, 3 * 366 * DAY), st.booleans(), st.sampled_from(list(JobState)))
 def test_every_instant_has_its_row(text: str, zone: str, down: Span, is_open: bool, state: JobState) -> None:  # noqa: FBT001
     """One each, in order, none beyond now; of too many the newest, and the first speaks for the rest."""

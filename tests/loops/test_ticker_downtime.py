@@ -146,6 +146,20 @@ async def test_downtime_over_instants_that_have_rows_and_instants_that_have_none
     ]
 
 
+async def test_downtime_over_instants_that_were_dropped_and_came_back(stage: JobStage) -> None:
+    """Their rows give way, also where another instant of the same step has one that does not."""
+    await stage.create("*/2 * * * *")
+    await stage.advance(3 * MINUTE)
+    stage.clock.step(-3 * MINUTE)
+    for schedule in ("* * * * *", "3 * * * *", "* * * * *"):
+        await stage.jobs.update(JOB, lambda job, schedule=schedule: replace(job, schedule=schedule))  # type: ignore[misc]
+    assert await stage.told() == [(60, *SUPERSEDED), (120, *FIRED), (180, *SUPERSEDED), (240, *SUPERSEDED)]
+    await stage.restart(3 * MINUTE + 10 * SECOND)
+
+    assert await stage.told() == [(60, *MISSED), (120, *FIRED), (180, *FIRED), (240, *SUPERSEDED)]
+    assert stage.sent() == [120, 370]
+
+
 async def test_an_interval_goes_on_where_its_instant_has_a_row(stage: JobStage) -> None:
     """The clock was set back, and the interval comes upon the same instant again."""
     await stage.create("every 5 minutes")

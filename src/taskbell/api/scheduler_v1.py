@@ -141,9 +141,3 @@ def fill_retry_config(message: Any, config: JobRetryConfig) -> None:
     set_span(message.max_backoff_duration, config.max_backoff)
     message.max_backoff_duration.SetInParent()
     message.max_doublings = config.max_doublings
-
-
-def size_of(job: Job) -> int:
-    """Bytes of the serialized job."""
-    size: int = job_message(job).ByteSize()
-    return size

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from taskbell.core.attempt import response_status
-from taskbell.core.instant import HOUR, MINUTE, SECOND, Instant, Span
+from taskbell.core.instant import HOUR, SECOND, Instant, Span
 from taskbell.core.job import Disposition, Execution, Job, JobRetryConfig, JobState, Progress
 from taskbell.core.outcome import Failure, Outcome
 from taskbell.core.retry import backoff
@@ -102,18 +102,20 @@ def _up_to(schedule: Schedule, after: Instant, now: Instant) -> tuple[list[Insta
 
 
 def _start_of_newest(schedule: Schedule, first: Instant, now: Instant) -> Instant:
-    """After which instant the newest ones begin: few enough for rows, at least half as many unless they cluster."""
+    """After which instant the newest ones begin: few enough for rows, and at least half as many.
+
+    There is one, and the search comes upon it, since instants are a minute apart at the least.
+    """
     many, few = first, now
-    while few - many > MINUTE:
+    while True:
         middle = (many + few) // 2
         count = len(_up_to(schedule, middle, now)[0])
         if count == ROWS_OF_DOWNTIME:
             many = middle
-        else:
+        elif count < ROWS_OF_DOWNTIME // 2:
             few = middle
-            if count >= ROWS_OF_DOWNTIME // 2:
-                break
-    return few
+        else:
+            return middle
 
 
 def _why_not(job: Job, *, is_open: bool) -> tuple[Disposition, str]:

@@ -25,7 +25,7 @@ from taskbell.core import execution as rules
 from taskbell.core.errors import InvalidArgument, NotFound
 from taskbell.core.execution import Due, first_time
 from taskbell.core.instant import SECOND, Instant, Span
-from taskbell.core.job import Execution, Job
+from taskbell.core.job import Disposition, Execution, Job
 from taskbell.core.schedule import Schedule, parse_schedule
 from taskbell.engine import Tick
 from taskbell.loops.attempt import Attempts
@@ -296,9 +296,13 @@ class Ticker(Loop):
         rest: list[Execution] = []
         for execution in due.executions:
             try:
-                await self._engine.execution(job.name, execution.instant, is_forced=False)
+                stored = await self._engine.execution(job.name, execution.instant, is_forced=False)
             except NotFound:
                 rest.append(execution)
+            else:
+                # What an edit had dropped gives way, as in any step.
+                if stored.disposition is Disposition.SUPERSEDED:
+                    rest.append(execution)
         start = due.start if due.start in rest else None
         next_time = due.next_time
         if next_time is None and start is None and (schedule := self._schedule(job)) is not None:
