@@ -189,6 +189,14 @@ async def test_a_block_is_guarded_too(guard: AsyncGuard) -> None:
     assert await guard.claim(KEY) == Replayed(OK)
 
 
+async def test_a_block_completes_at_its_end(guard: AsyncGuard) -> None:
+    """Without a word of its own."""
+    async with guard.hold(KEY):
+        pass
+
+    assert await guard.claim(KEY) == Replayed()
+
+
 async def test_claims_can_be_settled_by_hand(guard: AsyncGuard) -> None:
     """Claim, renew, release; claim, finish."""
     run = await guard.claim(KEY)
@@ -314,6 +322,21 @@ async def test_a_lost_claim_inside_the_work_is_its_own_error(guard: AsyncGuard) 
 
     with pytest.raises(LostClaimError):
         await guard.call(KEY, work)
+
+
+async def test_the_machines_clock_renews_while_work_runs(store: Immediate) -> None:
+    """Nothing is put in place of it here: the work waits until it was renewed."""
+    guard = AsyncGuard(store, lease=SECOND, heartbeat=SECOND // 100)
+
+    async def work(run: AsyncRun) -> bool:
+        before = run.held_until
+        for _ in range(1000):
+            if run.held_until > before:
+                return True
+            await asyncio.sleep(0.01)
+        return False
+
+    assert await guard.call(KEY, work) == Ran(value=True)
 
 
 def test_the_doubles_are_stores() -> None:

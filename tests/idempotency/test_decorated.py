@@ -9,6 +9,7 @@ import pytest
 
 from taskbell.idempotency import (
     Answer,
+    Failed,
     Guard,
     InProgress,
     LostClaimError,
@@ -18,6 +19,7 @@ from taskbell.idempotency import (
     current_run,
     own_key,
 )
+from taskbell.idempotency.value import from_json
 
 KEY = own_key("order 17")
 OK = Answer(200, (("Content-Type", "text/plain"), ("Set-Cookie", "secret")), b"done")
@@ -102,3 +104,9 @@ def test_values_travel_as_json(guard: Guard, store: MemoryStore) -> None:
     (kept,) = (each.answer for each in store.records.values())
     assert kept is not None
     assert kept.body == json.dumps([1, 2]).encode()
+
+
+def test_an_answer_that_failed_is_no_value(guard: Guard) -> None:
+    """A value encoded as a failure by the caller's own code has no place to return to."""
+    with pytest.raises(NotRun):
+        from_json(Failed(Answer(500), is_permanent=False))

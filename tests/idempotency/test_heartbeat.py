@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from taskbell.core.claim import Status
 from taskbell.idempotency import (
     MINUTE,
@@ -12,6 +14,7 @@ from taskbell.idempotency import (
     Lost,
     MemoryStore,
     Ran,
+    Record,
     Run,
     own_key,
 )
@@ -69,3 +72,19 @@ def test_the_heartbeat_ends_at_its_cap(store: MemoryStore, clock: ManualThreadCl
     kept = store.get(KEY.text)
     assert kept is not None
     assert kept.status is Status.COMPLETED
+
+
+def test_the_machines_clock_renews_while_work_runs(store: MemoryStore) -> None:
+    """Nothing is put in place of it here: the work waits until it was renewed."""
+    renewed = threading.Event()
+
+    class Telling(MemoryStore):
+        def renew(self, key: str, attempt_id: str, lease: int) -> Record | Lost:
+            try:
+                return super().renew(key, attempt_id, lease)
+            finally:
+                renewed.set()
+
+    guard = Guard(Telling(), lease=SECOND, heartbeat=SECOND // 100)
+
+    assert guard.call(KEY, lambda _: renewed.wait(10)) == Ran(value=True)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -30,7 +31,7 @@ from taskbell.idempotency import (
     Replayed,
     own_key,
 )
-from taskbell.idempotency.stores.sqlite import SqliteStore
+from taskbell.idempotency.stores.sqlite import SqliteStore, _turn_to_wal
 from taskbell.testing.claim_history import shifted
 
 ROOT = Path(__file__).parents[2]
@@ -353,6 +354,15 @@ def test_the_table_refuses_what_no_record_is(store: SqliteStore, path: Path) -> 
                 connection.execute(f"UPDATE taskbell_claims SET {change}")
 
 
+def test_a_verb_that_fails_leaves_nothing_and_the_store_goes_on(store: SqliteStore) -> None:
+    """Its transaction is rolled back."""
+    with pytest.raises(sqlite3.IntegrityError):
+        store.put(Record("k", Status.IN_PROGRESS, "a", 0, 0, fence=-1))
+
+    assert store.get("k") is None
+    assert isinstance(store.claim(Bid("k", "a", HOUR, DAY)), Run)
+
+
 @pytest.mark.parametrize("path", ["", ":memory:"])
 def test_a_store_needs_a_file(path: str) -> None:
     """Each connection would have a memory of its own."""
@@ -392,3 +402,27 @@ def test_threads_share_a_store(store: SqliteStore) -> None:
         thread.join()
 
     assert sorted(type(decision).__name__ for decision in decisions) == ["Run", *["Wait"] * 7]
+
+
+class Busy:
+    """A connection to a new file that others turn to WAL at the same moment: SQLite refuses, and does not wait."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+        self.said: list[str] = []
+
+    def execute(self, statement: str) -> None:
+        self.said.append(statement)
+        if statement.startswith("PRAGMA") and self.refusals:
+            self.refusals -= 1
+            raise sqlite3.OperationalError("database is locked")
+
+
+def test_a_new_file_that_others_open_too_is_waited_for() -> None:
+    """By a transaction, which does wait; but not for ever."""
+    busy: Any = Busy(2)
+    _turn_to_wal(busy)
+    assert busy.said == [*["PRAGMA journal_mode = WAL", "BEGIN IMMEDIATE", "COMMIT"] * 2, "PRAGMA journal_mode = WAL"]
+
+    with pytest.raises(sqlite3.OperationalError):
+        _turn_to_wal(cast("Any", Busy(100)))

@@ -44,13 +44,7 @@ from taskbell.idempotency.key import Key, Kind, own_key
 from taskbell.idempotency.outcome import Failed, Outcome, Ran, Refusal
 from taskbell.idempotency.policy import Policy, Settings, as_key, refused
 from taskbell.idempotency.run import CURRENT, AsyncRun, Run, again, again_async
-from taskbell.idempotency.store import (
-    AsyncClaimStore,
-    AsyncTransactionalStore,
-    ClaimStore,
-    TransactionalStore,
-    as_async,
-)
+from taskbell.idempotency.store import AsyncClaimStore, ClaimStore, as_async, inside
 from taskbell.idempotency.value import from_json, to_json
 
 log = logging.getLogger("taskbell.idempotency")
@@ -186,8 +180,7 @@ class Guard(_Shared[ClaimStore]):
         There is no lease to renew and nothing to release. Every error is raised, for the caller to roll back;
         duplicates wait at the database until this transaction has ended.
         """
-        assert isinstance(self.store, TransactionalStore), f"{type(self.store).__name__} has no transactions of callers"
-        guard = Guard(self.store.in_transaction(connection), clock=self._clock)
+        guard = Guard(inside(self.store, connection), clock=self._clock)
         guard.policy = self.policy.without_heartbeat()
         guard._in_transaction = True
         return guard
@@ -301,10 +294,7 @@ class AsyncGuard(_Shared[AsyncClaimStore]):
 
     def within(self, connection: Any) -> AsyncGuard:
         """As `Guard.within`."""
-        assert isinstance(self.store, AsyncTransactionalStore), (
-            f"{type(self.store).__name__} has no transactions of callers"
-        )
-        guard = AsyncGuard(self.store.in_transaction(connection), clock=self._clock)
+        guard = AsyncGuard(inside(self.store, connection), clock=self._clock)
         guard.policy = self.policy.without_heartbeat()
         guard._in_transaction = True
         return guard

@@ -25,7 +25,7 @@ from taskbell.idempotency.heartbeat import AsyncClock, AsyncHeartbeat, Clock, He
 from taskbell.idempotency.hold import Hold
 from taskbell.idempotency.key import Key
 from taskbell.idempotency.policy import Policy
-from taskbell.idempotency.store import AsyncClaimStore, AsyncTransactionalStore, ClaimStore, TransactionalStore
+from taskbell.idempotency.store import AsyncClaimStore, ClaimStore, inside
 
 log = logging.getLogger("taskbell.idempotency")
 T = TypeVar("T")
@@ -73,11 +73,8 @@ class Run(Hold):
 
     def finish_in(self, connection: Any, answer: Answer | None = None) -> None:
         """Complete the key inside the caller's transaction."""
-        assert isinstance(self._store, TransactionalStore), (
-            f"{type(self._store).__name__} has no transactions of callers"
-        )
         self._settle()
-        self._finish(self._store.in_transaction(connection), answer, tries=1)
+        self._finish(inside(self._store, connection), answer, tries=1)
 
     def release(self) -> None:
         """Give the claim back."""
@@ -149,11 +146,8 @@ class AsyncRun(Hold):
 
     async def finish_in(self, connection: Any, answer: Answer | None = None) -> None:
         """Complete the key inside the caller's transaction."""
-        assert isinstance(self._store, AsyncTransactionalStore), (
-            f"{type(self._store).__name__} has no transactions of callers"
-        )
         self._settle()
-        await self._finish(self._store.in_transaction(connection), answer, tries=1)
+        await self._finish(inside(self._store, connection), answer, tries=1)
 
     async def release(self) -> None:
         """Give the claim back."""

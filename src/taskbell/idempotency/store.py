@@ -144,6 +144,13 @@ class AsyncTransactionalStore(Protocol[C_contra]):
         """As `TransactionalStore.in_transaction`."""
 
 
+def inside(store: object, connection: Any) -> Any:
+    """The store on the caller's connection; TypeError if it is none that could be."""
+    if not isinstance(store, TransactionalStore | AsyncTransactionalStore):
+        raise TypeError(f"{type(store).__name__} cannot act inside a transaction of its caller")
+    return store.in_transaction(connection)
+
+
 def as_async(store: ClaimStore | AsyncClaimStore) -> AsyncClaimStore:
     """The store itself if it is asynchronous, and otherwise one that calls it in threads."""
     if inspect.iscoroutinefunction(store.claim):
@@ -183,11 +190,8 @@ class ThreadedStore:
         await _in_thread(self.store.close)
 
     def in_transaction(self, connection: Any) -> AsyncClaimStore:
-        """On the caller's connection, called in threads, one verb at a time."""
-        assert isinstance(self.store, TransactionalStore), (
-            f"{type(self.store).__name__} has no transactions of its callers"
-        )
-        return ThreadedStore(self.store.in_transaction(connection))
+        """On the caller's connection, which must be one that may be used in other threads."""
+        return ThreadedStore(inside(self.store, connection))
 
 
 async def _in_thread(verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

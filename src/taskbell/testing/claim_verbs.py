@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from taskbell.core.claim import Answer, Lost, Mismatch, Record, Replay, Run, Status, Wait
+from taskbell.core.claim import LONG_AGO, NOBODY, Answer, Bid, Lost, Mismatch, Record, Replay, Run, Status, Wait
 from taskbell.core.instant import HOUR, MINUTE, SECOND
 from taskbell.idempotency.store import KEY_LENGTH_MAX, AsyncClaimStore
 from taskbell.testing.claim_samples import ANSWER, LEASE, RETENTION, Stage, bid, new_key
@@ -30,6 +30,17 @@ class Claiming:
         assert (record.fingerprint, record.answer) == ("f", None)
         assert record.expire_at - record.lease_expires == RETENTION - LEASE
         assert await stage.record(key) == record
+
+    async def test_a_record_outlives_its_lease(self, stage: Stage, store: AsyncClaimStore) -> None:
+        """Also when its retention is shorter, and when the lease is renewed beyond it."""
+        key = new_key()
+        decision = await store.claim(Bid(key, "a", LEASE, SECOND))
+        renewed = await store.renew(key, "a", 2 * LEASE)
+
+        assert isinstance(decision, Run)
+        assert decision.record.expire_at == decision.record.lease_expires
+        assert isinstance(renewed, Record)
+        assert renewed.expire_at == renewed.lease_expires > decision.record.lease_expires
 
     async def test_a_live_lease_is_waited_for(self, stage: Stage, store: AsyncClaimStore) -> None:
         """And the record stays as it is."""
@@ -150,7 +161,10 @@ class Holding:
         released = await store.release(key, "a")
         decision = await store.claim(bid(key, "b"))
 
+        # So that the guide's sample, which knows no release, reads it as ended whatever its clock says.
         assert isinstance(released, Record)
+        assert (released.status, released.attempt_id, released.fence) == (Status.IN_PROGRESS, NOBODY, 1)
+        assert released.lease_expires == LONG_AGO
         assert isinstance(decision, Run)
         assert not decision.took_over
         assert decision.record.fence == 2
@@ -192,6 +206,7 @@ class Holding:
 
         assert isinstance(await store.renew(key, "a", LEASE), Lost)
         assert isinstance(await store.release(key, "a"), Lost)
+        assert isinstance(await store.finish(key, "b", RETENTION, Answer(500)), Lost)
         assert await stage.record(key) == record
 
 
