@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -110,3 +111,15 @@ def test_an_answer_that_failed_is_no_value(guard: Guard) -> None:
     """A value encoded as a failure by the caller's own code has no place to return to."""
     with pytest.raises(NotRun):
         from_json(Failed(Answer(500), is_permanent=False))
+
+
+def test_a_value_that_cannot_be_kept_does_not_fail_the_work(guard: Guard) -> None:
+    """Failing after the effect would repeat it; the duplicate is told that there is nothing to return."""
+
+    @guard.idempotent(key=str)
+    def charge(order: int) -> object:
+        return threading.Lock()
+
+    charge(1)
+    with pytest.raises(NotRun):
+        charge(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ from taskbell.idempotency import (
     MINUTE,
     SECOND,
     Answer,
+    Failed,
     Guard,
     InProgress,
     MemoryStore,
-    NotRun,
     Ran,
     Replayed,
     Run,
@@ -107,13 +106,72 @@ def test_a_renewal_that_fails_is_tried_again_before_the_lease_ends(failing: Fail
     assert Guard(failing, clock=clock).call(KEY, work) == Ran(value=True)
 
 
-def test_a_value_that_cannot_be_kept_does_not_fail_the_work(guard: Guard) -> None:
-    """Failing after the effect would repeat it; the duplicate is told that there is nothing to return."""
+def test_an_answer_that_failed_goes_out_although_the_store_is_away(failing: Failing) -> None:
+    """The lease ends by itself."""
+    failing.broken = ("release",)
+    bad = Answer(500)
 
-    @guard.idempotent(key=str)
-    def charge(order: int) -> object:
-        return threading.Lock()
+    assert Guard(failing).call(KEY, lambda _: bad) == Failed(bad, is_permanent=False)
 
-    charge(1)
-    with pytest.raises(NotRun):
-        charge(1)
+
+class Dead(BaseException):
+    """The process is gone: nothing of it goes on."""
+
+
+class Dying(MemoryStore):
+    """The store as a process sees it that dies at its n-th call, before or after its effect, and calls nothing more."""
+
+    def __init__(self, store: MemoryStore, calls: int, *, after: bool) -> None:
+        self.store, self.calls, self.after = store, calls, after
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in {"claim", "renew", "finish", "release"}:
+            return super().__getattribute__(name)
+
+        def call(*args: Any) -> Any:
+            self.calls -= 1
+            if self.calls < 0 or (self.calls == 0 and not self.after):
+                raise Dead
+            answer = getattr(self.store, name)(*args)
+            if self.calls == 0:
+                raise Dead
+            return answer
+
+        return call
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after it"])
+@pytest.mark.parametrize("dies_at", [1, 2, 3, 4])
+def test_a_process_may_die_at_any_call(
+    store: MemoryStore,
+    clock: ManualThreadClock,
+    dies_at: int,
+    after: bool,  # noqa: FBT001
+) -> None:
+    """Claim, a renewal in the work, finish, and never: with the lease over, the key completes, and only once.
+
+    The effect is repeated only if it was there and its completion was not.
+    """
+    effects: list[str] = []
+
+    def work(run: Run) -> Answer:
+        run.renew()
+        effects.append(run.attempt_id)
+        return Answer(200, body=run.attempt_id.encode())
+
+    dying = Guard(Dying(store, dies_at, after=after), clock=clock, heartbeat=False)
+    is_dead = False
+    try:
+        dying.call(KEY, work)
+    except Dead:
+        is_dead = True
+    clock.advance(5 * MINUTE)
+    outcome = Guard(store, clock=clock, heartbeat=False).call(KEY, work)
+
+    completed = not is_dead or (dies_at == 3 and after)
+    assert is_dead is (dies_at < 4)
+    assert isinstance(outcome, Replayed if completed else Ran)
+    assert len(effects) == (2 if dies_at == 3 and not after else 1)
+    kept = store.records[KEY.text].answer
+    assert kept is not None
+    assert kept.body == effects[-1].encode()

@@ -46,6 +46,21 @@ def test_the_kind_of_a_delivery_reaches_the_store() -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "rhythm"),
+    [
+        (Policy(), Rhythm(5 * MINUTE, 100 * SECOND, HOUR)),
+        (Policy(lease=3 * MINUTE), Rhythm(3 * MINUTE, MINUTE, HOUR)),
+        (Policy(lease=3 * MINUTE, deadline=DAY), Rhythm(3 * MINUTE, MINUTE, DAY)),
+        (Policy(lease=3 * MINUTE, heartbeat=SECOND, longest=2 * MINUTE), Rhythm(3 * MINUTE, SECOND, 2 * MINUTE)),
+        (Policy(heartbeat=False), None),
+    ],
+)
+def test_how_a_lease_is_kept(policy: Policy, rhythm: Rhythm | None) -> None:
+    """Every third of it, for as long as the work may take."""
+    assert policy.rhythm_for(Kind.OTHER) == rhythm
+
+
+@pytest.mark.parametrize(
     ("policy", "kind", "doubts"),
     [
         (Policy(), Kind.TASKS, []),

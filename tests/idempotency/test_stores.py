@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from taskbell.idempotency.stores.memory import MemoryStore
 from taskbell.idempotency.stores.sqlite import SqliteStore
 from taskbell.testing.claim_samples import MakeClaimStore, Put
 from taskbell.testing.claim_suite import ClaimStoreSuite
+from taskbell.testing.claim_transactions import Begin, TransactionalClaimStoreSuite
 
 
 class TestMemoryStore(ClaimStoreSuite):
@@ -31,7 +34,7 @@ class TestMemoryStore(ClaimStoreSuite):
         return put
 
 
-class TestSqliteStore(ClaimStoreSuite):
+class TestSqliteStore(TransactionalClaimStoreSuite):
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> MakeClaimStore:
         return lambda: SqliteStore(tmp_path / "claims.db")
@@ -43,3 +46,12 @@ class TestSqliteStore(ClaimStoreSuite):
                 store.put(record)
 
         return put
+
+    @pytest.fixture
+    def begin(self, tmp_path: Path) -> Begin:
+        @asynccontextmanager
+        async def begin() -> AsyncIterator[sqlite3.Connection]:
+            with closing(sqlite3.connect(tmp_path / "claims.db", check_same_thread=False)) as connection, connection:
+                yield connection
+
+        return begin

@@ -129,7 +129,7 @@ class Guard(_Shared[ClaimStore]):
                 value = work(run)
                 answer = encode(value)
                 if answer is not None and not self.policy.completes(answer):
-                    run.release()
+                    self._release(run)
                     return Failed(answer, is_permanent=False)
                 if not run.is_settled:
                     run.finish(answer)
@@ -203,10 +203,14 @@ class Guard(_Shared[ClaimStore]):
         if final is not None:
             run.finish(final)
         elif self._may_release(run):
-            try:
-                run.release()
-            except Exception:
-                log.exception("%s: could not be released; its lease will end", run.key.source)
+            self._release(run)
+
+    def _release(self, run: Run) -> None:
+        """What the work answered or raised goes out, whether the store can be reached or not."""
+        try:
+            run.release()
+        except Exception:
+            log.exception("%s: could not be released; its lease will end", run.key.source)
 
 
 class AsyncGuard(_Shared[AsyncClaimStore]):
@@ -224,7 +228,7 @@ class AsyncGuard(_Shared[AsyncClaimStore]):
         self._clock = AsyncSystemClock() if clock is None else clock
 
     async def claim(self, key: Key | str, *, fingerprint: str | None = None) -> AsyncRun | Refusal:
-        """As `Guard.claim`."""
+        """As `Guard.claim`. Cancelled meanwhile: if the store had granted the claim, it ends with its lease."""
         key = as_key(key)
         self._warn(key.kind)
         bid = self.policy.bid(key, new_attempt_id(), fingerprint)
@@ -251,7 +255,7 @@ class AsyncGuard(_Shared[AsyncClaimStore]):
                 value = await work(run)
                 answer = encode(value)
                 if answer is not None and not self.policy.completes(answer):
-                    await run.release()
+                    await self._release(run)
                     return Failed(answer, is_permanent=False)
                 if not run.is_settled:
                     await run.finish(answer)
@@ -318,11 +322,14 @@ class AsyncGuard(_Shared[AsyncClaimStore]):
         if final is not None:
             await run.finish(final)
         elif self._may_release(run):
-            try:
-                # A second cancellation must not leave the claim to its lease.
-                await asyncio.shield(run.release())
-            except Exception:
-                log.exception("%s: could not be released; its lease will end", run.key.source)
+            await self._release(run)
+
+    async def _release(self, run: AsyncRun) -> None:
+        try:
+            # A second cancellation must not leave the claim to its lease.
+            await asyncio.shield(run.release())
+        except Exception:
+            log.exception("%s: could not be released; its lease will end", run.key.source)
 
 
 def _name(work: Callable[..., object]) -> str:

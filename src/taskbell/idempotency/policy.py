@@ -30,7 +30,7 @@ class Settings(TypedDict, total=False):
     lease: Span | None
     retention: Span | None
     heartbeat: Span | bool
-    longest: Span
+    longest: Span | None
     deadline: Span | None
     life: Span | None
     permanent: tuple[type[Exception], ...]
@@ -49,8 +49,9 @@ class Policy:
     """How long a completed key is remembered. None: as long as the kind of delivery may come again (`LIVES`)."""
     heartbeat: Span | bool = True
     """Renew the lease while the work runs: True, every third of the lease; a span, that often; False, never."""
-    longest: Span = HOUR
-    """No renewal later than this after the work began: work that hangs must not keep its key for ever."""
+    longest: Span | None = None
+    """No renewal later than this after the work began: work that hangs must not keep its key for ever. None: an hour,
+    or the deadline if that is longer."""
     deadline: Span | None = None
     """How long one attempt may take, as the job's or queue's sender was told. None: that sender's default."""
     life: Span | None = None
@@ -95,7 +96,10 @@ class Policy:
     def rhythm_for(self, kind: Kind) -> Rhythm | None:
         """How a lease of this kind is kept; None: it is not."""
         interval = self._interval(kind)
-        return None if interval is None else Rhythm(self.lease_for(kind), interval, self.longest)
+        if interval is None:
+            return None
+        longest = max(HOUR, self.deadline_for(kind)) if self.longest is None else self.longest
+        return Rhythm(self.lease_for(kind), interval, longest)
 
     def doubts(self, kind: Kind) -> list[str]:
         """What may go wrong with deliveries of this kind, a sentence each."""
