@@ -30,10 +30,10 @@ from taskbell.api.pages import Pages, as_json, as_text
 from taskbell.api.rest import RestAdapter
 from taskbell.clock import Clock, SystemClock
 from taskbell.core.errors import TaskbellError
-from taskbell.core.instant import SECOND
+from taskbell.core.instant import SECOND, rfc3339
 from taskbell.core.target import AppEngineTarget, HttpTarget, PubsubTarget
 from taskbell.engines import make_engine
-from taskbell.events import AttemptFinished, Events, Result
+from taskbell.events import AttemptFinished, Events, ExecutionAttempted, Result
 from taskbell.loops.attempt import Attempts
 from taskbell.loops.dispatcher import Dispatcher
 from taskbell.loops.lane import Window
@@ -81,6 +81,7 @@ class App:
         self.events = events = Events()
         self.metrics = Metrics(events)
         events.subscribe(AttemptFinished, log_attempt if settings.log_level == "debug" else log_failed_attempt)
+        events.subscribe(ExecutionAttempted, log_execution)
         self.engine = make_engine(settings.store, events)
         await self.engine.open()
         self.issuer = await Issuer.open(self.engine, settings.issuer_url, clock)
@@ -219,6 +220,25 @@ def log_attempt(event: AttemptFinished) -> None:
         reason=event.outcome.reason or None,
         duration_ms=event.duration / 1000,
         next_in_seconds=None if event.next_wait is None else event.next_wait / SECOND,
+    )
+
+
+def log_execution(event: ExecutionAttempted) -> None:
+    """The same of a job's attempt."""
+    execution, outcome = event.execution, event.outcome
+    say = log.debug if outcome.is_success else log.info
+    say(
+        ExecutionAttempted.name,
+        job=execution.job,
+        instant=rfc3339(execution.instant),
+        outcome=execution.disposition.value,
+        progress=execution.progress.value,
+        attempt=execution.attempts,
+        status=outcome.status,
+        failure=outcome.failure and outcome.failure.value,
+        reason=outcome.reason or None,
+        duration_ms=event.duration / 1000,
+        next_time=None if execution.retry_time is None else rfc3339(execution.retry_time),
     )
 
 
