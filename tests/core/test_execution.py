@@ -21,6 +21,7 @@ from taskbell.core.execution import (
     forced,
     has_come,
     is_exhausted,
+    may_wait,
     passed_over,
     retry_waits,
     started,
@@ -349,6 +350,29 @@ def test_a_due_job_with_years_of_missed_minutes_is_decided_quickly() -> None:
 
     assert 500 <= len(decision.executions) <= 1000
     assert steps < 30_000
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "waits"),
+    [
+        ("* * * * *", JobState.ENABLED, True),
+        ("every day 08:00", JobState.ENABLED, True),
+        ("every 2 hours synchronized", JobState.ENABLED, False),
+        ("every 2 hours", JobState.ENABLED, False),
+        ("* * * * *", JobState.PAUSED, False),
+    ],
+)
+def test_what_may_wait_for_the_end_of_an_execution(text: str, state: JobState, *, waits: bool) -> None:
+    """Where that is the setting: calendars of jobs that are enabled."""
+    assert may_wait(a_job(state=state), parse_schedule(text, "")) == waits
+
+
+def test_what_has_waited_starts_however_late() -> None:
+    """The latest of the instants; it was not downtime that the others fell to."""
+    decision = due(a_job(), EVERY_MINUTE, NOW + 150 * SECOND, is_open=False, catch_up=0, has_waited=True)
+
+    assert [row.disposition for row in decision.executions] == [Disposition.SKIPPED_OVERLAP] * 2 + [Disposition.FIRED]
+    assert decision.start == decision.executions[-1]
 
 
 # Edits.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from taskbell.core.instant import HOUR, MILLISECOND, SECOND
 from taskbell.core.queue import RetryConfig
-from taskbell.core.retry import backoff, is_exhausted
+from taskbell.core.retry import backoff, is_exhausted, waits
 
 
 def config(min_backoff: float, max_backoff: float, max_doublings: int) -> RetryConfig:
@@ -30,12 +32,33 @@ SERIES = [
 ]
 
 
-@pytest.mark.parametrize(("least", "most", "doublings", "waits"), SERIES)
-def test_the_documented_series_come_out_exactly(least: float, most: float, doublings: int, waits: list[float]) -> None:
+@pytest.mark.parametrize(("least", "most", "doublings", "series"), SERIES)
+def test_the_documented_series_come_out_exactly(least: float, most: float, doublings: int, series: list[float]) -> None:
     """Contract: the series of the guides, without jitter."""
     settings = config(least, most, doublings)
 
-    assert [backoff(settings, n) for n in range(1, len(waits) + 1)] == [round(wait * SECOND) for wait in waits]
+    assert [backoff(settings, n) for n in range(1, len(series) + 1)] == [round(wait * SECOND) for wait in series]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "duration", "most", "seconds"),
+    [
+        (4, None, 100, [10, 20, 40]),
+        (1, None, 100, []),
+        (None, 50, 100, [10, 20, 40]),
+        (2, 50, 100, [10, 20, 40]),
+        (100, None, 2, [10, 20]),
+        (None, None, 3, [10, 20, 40]),
+    ],
+)
+def test_the_waits_of_a_task_that_always_fails_at_once(
+    attempts: int | None, duration: int | None, most: int, seconds: list[int]
+) -> None:
+    """Until its attempts are exhausted, or as many as are wanted."""
+    span = None if duration is None else duration * SECOND
+    settings = replace(config(10, 300, 3), max_attempts=attempts, max_retry_duration=span)
+
+    assert waits(settings, most) == [second * SECOND for second in seconds]
 
 
 def test_the_sixteenth_doubling_is_the_last_below_an_hour() -> None:
