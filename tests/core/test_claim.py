@@ -47,6 +47,9 @@ SAMPLE = Record("k", Status.IN_PROGRESS, "theirs", NOW + MINUTE, NOW + DAY)
         pytest.param(replace(THEIRS, lease_expires=NOW + 1), BID, Wait(NOW + 1, 1), id="to its last microsecond"),
         pytest.param(ENDED, BID, Run(replace(MINE, fence=8), took_over=True), id="ended: taken over, a higher fence"),
         pytest.param(FREE, BID, Run(replace(MINE, fence=8)), id="released: the fence goes on, nothing is taken over"),
+        pytest.param(
+            replace(FREE, lease_expires=NOW + 1), BID, Run(replace(MINE, fence=8)), id="nobody's lease is none"
+        ),
         pytest.param(DONE, BID, Replay(ANSWER), id="completed: its answer"),
         pytest.param(replace(DONE, lease_expires=LONG_AGO), BID, Replay(ANSWER), id="whatever its lease"),
         pytest.param(replace(DONE, answer=None), BID, Replay(None), id="completed without an answer"),

@@ -278,11 +278,13 @@ class KeepingAnswers:
         await stage.pass_time(key, RETENTION - SLACK)
         assert await store.claim(bid(key, "b")) == Replay(ANSWER)
         await stage.pass_time(key, SLACK)
+        left = await store.get(key)
 
         decision = await store.claim(bid(key, "b", fingerprint="another"))
 
         assert isinstance(decision, Run)
         assert not decision.took_over
+        assert decision.record.fence == (1 if left is None else left.fence + 1)
         assert decision.record.answer is None
         assert isinstance(await store.claim(bid(key, "c")), Wait)
 
