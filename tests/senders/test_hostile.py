@@ -227,7 +227,7 @@ async def test_a_handler_that_never_reads(sender: HttpSender, path: str) -> None
 
 @pytest.mark.parametrize(
     "answer",
-    [raw(b"HTTP/1.1 200 OK\r\n\r\nuntil close"), raw(b"HTTP/1.0 200 OK\r\n\r\nold"), raw(CHUNKED + b"0\r\n\r\n")],
+    [raw(b"HTTP/1.1 200 OK\r\n\r\nuntil close"), raw(b"HTTP/1.0 200 OK\r\n\r\nold")],
 )
 async def test_answers_that_end_with_the_connection(
     sender: HttpSender, handler: ScriptedHandler, path: str, answer: Answer
@@ -237,6 +237,12 @@ async def test_answers_that_end_with_the_connection(
     for _ in range(3):
         assert await sender.send(post(handler.url + path)) == Outcome(status=200)
     assert handler.connections == 3
+
+
+async def test_chunks_with_an_end_are_whole(sender: HttpSender, handler: ScriptedHandler, path: str) -> None:
+    """Whether the connection lives on or not."""
+    handler.script(path, raw(CHUNKED + b"3\r\nabc\r\n0\r\n\r\n"))
+    assert await sender.send(post(handler.url + path)) == Outcome(status=200)
 
 
 async def test_a_handler_that_closes_every_connection_without_saying_so(

@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -29,7 +28,7 @@ from taskbell.core.url import is_wire_ready, wire_url
 from taskbell.sender import Failure, Outcome, Request
 from taskbell.senders.closers import Closers
 from taskbell.senders.connection import Connection
-from taskbell.senders.origin import Origin, UnreachableError, connect, origin_of
+from taskbell.senders.origin import Origin, UnreachableError, origin_of
 
 SWEEP_SECONDS: Final = 1.0
 _TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -80,7 +79,7 @@ class HttpSender:
         try:
             connection = None if is_last else origin.take(self._loop.time())
             if connection is None:
-                connection = await self._connected(origin, end_time)
+                connection = await self._connected(origin, end_time, is_last=is_last)
             outcome = await self._exchanged(connection, data, end_time, request.method, is_last=is_last)
         except UnreachableError as why:
             return Outcome(failure=Failure.UNREACHABLE, reason=str(why))
@@ -124,18 +123,10 @@ class HttpSender:
                 raise ValueError("the host of the URL is not valid") from None
         return origin, key, wire.target, authorized(request.headers, wire.credentials)
 
-    async def _connected(self, origin: Origin, end_time: float) -> Connection:
+    async def _connected(self, origin: Origin, end_time: float, *, is_last: bool) -> Connection:
+        tls = self._context() if origin.is_tls else None
         async with asyncio.timeout_at(end_time):
-            return await connect(origin, self._context() if origin.is_tls else None, self._on_free(origin))
-
-    def _on_free(self, origin: Origin) -> Callable[[Connection], None]:
-        loop = self._loop
-        assert loop is not None
-
-        def on_free(connection: Connection) -> None:
-            origin.put(connection, loop.time())
-
-        return on_free
+            return await (origin.fresh(tls) if is_last else origin.acquire(tls))
 
     def _context(self) -> ssl.SSLContext:
         """Made at the first https URL: reading the authorities takes a while."""

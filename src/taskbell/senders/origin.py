@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +21,10 @@ IDLE_SECONDS: Final = 4.0
 request rarely meets a connection that is just being closed."""
 SETTLE_SECONDS: Final = 0.001
 """How long a connection rests before it is used again: a handler that closes it after its answer is noticed by then."""
+CONNECTING_MAX: Final = 32
+"""How many connections to one origin are made at a time; more wait for those that become free."""
+CONNECT_SECONDS: Final = 20.0
+"""How long making a connection may take: one that hangs must not keep others from trying when the handler is back."""
 IDLE_MAX: Final = 500
 """How many unused connections are kept for one origin."""
 
@@ -41,6 +46,9 @@ class Origin:
     free: list[Connection] = field(default_factory=list)
     in_use: int = 0
     """Exchanges that are under way or about to be."""
+    connecting: int = 0
+    waiters: deque[asyncio.Future[Connection | None]] = field(default_factory=deque)
+    """Exchanges that wait for a connection to become free, or (None) for their turn to make one."""
 
     def take(self, now: float) -> Connection | None:
         """A connection that is still open and has rested, if there is one; the one used last if that will do."""
@@ -53,9 +61,73 @@ class Origin:
                 return connection
         return None
 
+    async def acquire(self, tls: ssl.SSLContext | None) -> Connection:
+        """A free connection, a new one, or the first that becomes free. Raises UnreachableError.
+
+        Few connections are made at a time: when more is begun than a quick handler has answered, the next connection to
+        become free comes sooner than a new one, and costs nothing.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            connection = self.take(loop.time())
+            if connection is None and self.connecting >= CONNECTING_MAX:
+                connection = await self._wait(loop)
+                if connection is None:
+                    return await self._connect(loop, tls)
+            elif connection is None:
+                self.connecting += 1
+                return await self._connect(loop, tls)
+            if connection.is_open:
+                return connection
+
+    async def fresh(self, tls: ssl.SSLContext | None) -> Connection:
+        """A connection that nobody has used. Raises UnreachableError."""
+        self.connecting += 1
+        return await self._connect(asyncio.get_running_loop(), tls)
+
+    async def _wait(self, loop: asyncio.AbstractEventLoop) -> Connection | None:
+        waiter: asyncio.Future[Connection | None] = loop.create_future()
+        self.waiters.append(waiter)
+        try:
+            return await waiter
+        except BaseException:
+            if waiter.done() and not waiter.cancelled():
+                # Given something in the very moment in which the deadline passed: the next one gets it.
+                given = waiter.result()
+                if given is None:
+                    self._connected()
+                else:
+                    self.put(given, loop.time())
+            raise
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> Connection:
+        """Make a connection; its place among the connecting ones has been taken before."""
+        try:
+            return await connect(self, tls, lambda connection: self.put(connection, loop.time()))
+        finally:
+            self._connected()
+
+    def _connected(self) -> None:
+        """A place among the connecting ones is free: the next waiter makes a connection."""
+        self.connecting -= 1
+        waiter = self._next_waiter()
+        if waiter is not None:
+            self.connecting += 1
+            waiter.set_result(None)
+
+    def _next_waiter(self) -> asyncio.Future[Connection | None] | None:
+        while self.waiters:
+            waiter = self.waiters.popleft()
+            if not waiter.done():
+                return waiter
+        return None
+
     def put(self, connection: Connection, now: float) -> None:
-        """Keep a connection for the next request."""
-        if len(self.free) < IDLE_MAX:
+        """Hand a connection to who waits for one, or keep it for the next request."""
+        waiter = self._next_waiter()
+        if waiter is not None:
+            waiter.set_result(connection)
+        elif len(self.free) < IDLE_MAX:
             connection.idle_since = now
             self.free.append(connection)
         else:
@@ -88,17 +160,20 @@ async def connect(origin: Origin, tls: ssl.SSLContext | None, on_free: Callable[
     """A new connection. Raises UnreachableError."""
     loop = asyncio.get_running_loop()
     try:
-        _, connection = await loop.create_connection(
-            lambda: Connection(loop, on_free),
-            origin.host,
-            origin.port,
-            ssl=tls if origin.is_tls else None,
-            server_hostname=origin.host if origin.is_tls else None,
-        )
+        async with asyncio.timeout(CONNECT_SECONDS):
+            _, connection = await loop.create_connection(
+                lambda: Connection(loop, on_free),
+                origin.host,
+                origin.port,
+                ssl=tls if origin.is_tls else None,
+                server_hostname=origin.host if origin.is_tls else None,
+            )
     except UnicodeError:
         raise UnreachableError("connect: no such host") from None
+    except TimeoutError:
+        # The attempt's own deadline comes as a cancellation; this is ours, or the kernel's.
+        raise UnreachableError(f"connect: no answer within {CONNECT_SECONDS:g} s") from None
     except OSError as error:
-        # The deadline's own TimeoutError comes as a cancellation; one that arrives here is the kernel's.
         raise UnreachableError(f"connect: {_why(error)}") from error
     return connection
 
