@@ -4,8 +4,8 @@
     app = IdempotentWsgi(app, guard, verify=verify)
 
 Cloud Tasks, Cloud Scheduler and Taskbell sign a token for each attempt whose target asks for one, and nothing else of a
-delivery is authenticated. A token passes if one of our issuers signed it (RS256 or ES256, by the key that it names), for
-our audience, for one of our accounts, and for now. The check of the issuer comes first, so that no stranger chooses
+delivery is authenticated. A token passes if one of our issuers signed it (RS256 or ES256, by the key that it names),
+for our audience, for one of our accounts, and for now. The check of the issuer comes first, so that no stranger chooses
 whose keys we fetch.
 
 401: the token proves nothing. 403: it proves somebody who may not. 500: the issuer's keys could not be had. The reason
@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from taskbell.core.instant import HOUR, SECOND, Instant, Span
+from taskbell.core.instant import DAY, HOUR, SECOND, Instant, Span
 from taskbell.idempotency.errors import IdempotencyError, MissingKeyError
 from taskbell.idempotency.key import Delivery
 
@@ -82,10 +82,11 @@ class Verifier:
             raise ValueError("audience is empty: give the URL that the tokens are made for")
         if self._emails is not None and not self._emails:
             raise ValueError("emails is empty: nobody could send")
-        if self._emails is None and GOOGLE in issuers:
+        urls = [_issuer_url(issuer) for issuer in issuers]
+        if self._emails is None and GOOGLE in urls:
             raise ValueError("emails is None: Google signs a token for any audience for anybody, so name the accounts")
         self._leeway, self._now = leeway, now
-        self._keys = {issuer: _IssuerKeys(issuer, now, fetch or fetch_document) for issuer in map(_issuer_url, issuers)}
+        self._keys = {url: _IssuerKeys(url, now, fetch or fetch_document) for url in urls}
 
     def __call__(self, delivery: Delivery) -> Mapping[str, Any]:
         """The claims of the delivery's token, or UnverifiedError."""
@@ -109,7 +110,8 @@ class Verifier:
         if not isinstance(kid, str) or "crit" in head:
             raise UnverifiedError(401, "the header of the token has no kid, or has crit")
         issuer = claims.get("iss")
-        keys = self._keys.get(f"https://{issuer}" if issuer == "accounts.google.com" else str(issuer))
+        # Google's own tokens come with and without the scheme.
+        keys = self._keys.get(GOOGLE if issuer == "accounts.google.com" else str(issuer).rstrip("/"))
         if keys is None:
             raise UnverifiedError(401, f"issuer {issuer!r:.200} is not one of ours")
         _check_signature(token, algorithm, keys.key(kid))
@@ -146,6 +148,8 @@ class _IssuerKeys:
     """The keys of one issuer, by their ids."""
 
     MAX_AGE: Final = HOUR
+    MAX_STALE: Final = DAY
+    """How long keys stay good while the issuer cannot be reached."""
     FETCH_GAP: Final = 30 * SECOND
     """Between two fetches, whatever comes: a stranger who makes up ids of keys must not make us knock at the issuer."""
 
@@ -157,13 +161,17 @@ class _IssuerKeys:
         self._tried_time: Instant | None = None
 
     def key(self, kid: str) -> dict[str, Any]:
+        # Not under the lock: tokens with a key that we know do not wait while others have us fetch.
+        known = self._keys.get(kid)
+        if known is not None and not self._is_over(self._fetched_time, self.MAX_AGE):
+            return known
         with self._lock:
-            if self._is_over(self._fetched_time, self.MAX_AGE) or kid not in self._keys:
+            if kid not in self._keys or self._is_over(self._fetched_time, self.MAX_AGE):
                 self._refresh()
+            if self._is_over(self._fetched_time, self.MAX_STALE):
+                raise UnverifiedError(500, f"the keys of {self._issuer} could not be had")
             if kid in self._keys:
                 return self._keys[kid]
-            if self._fetched_time is None:
-                raise UnverifiedError(500, f"the keys of {self._issuer} could not be had")
         raise UnverifiedError(401, f"key {kid!r:.100} is none of {self._issuer}")
 
     def _refresh(self) -> None:
@@ -173,14 +181,13 @@ class _IssuerKeys:
         try:
             self._keys = self._fetched()
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            # The keys that we have stay good: an issuer that is down for a while has not taken them back.
             log.warning("the keys of %s could not be fetched: %r", self._issuer, error)
         else:
             self._fetched_time = self._tried_time
 
     def _fetched(self) -> dict[str, dict[str, Any]]:
         found = json.loads(self._fetch(f"{self._issuer}/.well-known/openid-configuration"))
-        if found["issuer"] != self._issuer:
+        if found["issuer"].rstrip("/") != self._issuer:
             raise ValueError(f"the document is that of {found['issuer']!r:.200}")
         url = found["jwks_uri"]
         if self._issuer.startswith("https:") and not url.startswith("https:"):

@@ -52,10 +52,10 @@ class IdempotentAsgi:
                 return
             print_ = self._exchange.print_of(scope["method"], delivery, body)
             receive = _again(body, receive)
-        await self._serve(key, delivery, print_, scope, receive, send)
+        await self._serve(key, delivery, print_, scope=scope, receive=receive, send=send)
 
     async def _serve(
-        self, key: Key, delivery: Delivery, print_: str | None, scope: Scope, receive: Receive, send: Send
+        self, key: Key, delivery: Delivery, print_: str | None, *, scope: Scope, receive: Receive, send: Send
     ) -> None:
         gathered = _Gathered()
 

@@ -1,4 +1,4 @@
-"""What the adapters share: one exchange, from a delivery to its key and from the work's answer to the one that goes out.
+"""What the adapters share: one exchange, from a delivery to its key, and from the work's answer to what goes out.
 
 In this order, so that nobody who may not ask touches a key, and no answer goes out before its key is settled:
 
@@ -148,8 +148,8 @@ class Exchange:
 def headers_out(answer: Answer, method: str) -> list[tuple[str, str]]:
     """The headers of an answer as they go out: with its length, which is not kept with stored ones."""
     headers = list(answer.headers)
-    names = {name.lower() for name, _ in headers}
-    if method != "HEAD" and answer.status not in _BODILESS and names.isdisjoint({"content-length", "transfer-encoding"}):
+    is_measured = any(name.lower() in {"content-length", "transfer-encoding"} for name, _ in headers)
+    if method != "HEAD" and answer.status not in _BODILESS and not is_measured:
         headers.append(("Content-Length", str(len(answer.body or b""))))
     return headers
 

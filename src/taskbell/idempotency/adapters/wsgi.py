@@ -16,7 +16,6 @@ from taskbell.core.claim import Answer
 from taskbell.idempotency.adapters.exchange import Exchange, Options, headers_out, phrase
 from taskbell.idempotency.guard import Guard
 from taskbell.idempotency.key import Delivery
-from taskbell.idempotency.run import Run
 
 RUN = "taskbell.run"
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
@@ -94,6 +93,3 @@ def _body(environ: WSGIEnvironment, limit: int) -> bytes | None:
         body = b""
     environ["wsgi.input"] = io.BytesIO(body)
     return body if len(body) <= limit else None
-
-
-__all__ = ["RUN", "IdempotentWsgi", "Run"]
