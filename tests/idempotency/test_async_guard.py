@@ -324,6 +324,17 @@ async def test_a_lost_claim_inside_the_work_is_its_own_error(guard: AsyncGuard) 
         await guard.call(KEY, work)
 
 
+async def test_work_may_release_its_own_run(guard: AsyncGuard) -> None:
+    """The key is left as it is."""
+
+    async def too_early(run: AsyncRun) -> str:
+        await run.release()
+        return "later"
+
+    assert await guard.call(KEY, too_early) == Ran("later")
+    assert await guard.call(KEY, ok) == Ran(OK, OK)
+
+
 async def test_the_machines_clock_renews_while_work_runs(store: Immediate) -> None:
     """Nothing is put in place of it here: the work waits until it was renewed."""
     guard = AsyncGuard(store, lease=SECOND, heartbeat=SECOND // 100)

@@ -238,6 +238,17 @@ def test_claims_can_be_settled_by_hand(guard: Guard) -> None:
     assert guard.claim(KEY) == Replayed()
 
 
+def test_work_may_release_its_own_run(guard: Guard) -> None:
+    """It has found that there is nothing to do yet; the key is left as it is."""
+
+    def too_early(run: Run) -> str:
+        run.release()
+        return "later"
+
+    assert guard.call(KEY, too_early) == Ran("later")
+    assert guard.call(KEY, lambda _: "now") == Ran("now")
+
+
 def test_renewing_by_hand_tells_of_the_loss(store: MemoryStore, clock: ManualThreadClock) -> None:
     """And sets the token."""
     guard = Guard(store, clock=clock, heartbeat=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from taskbell.core.claim import Status
+from taskbell.core.claim import Bid, Decision, Status
 from taskbell.idempotency import (
     MINUTE,
     SECOND,
@@ -88,3 +88,28 @@ def test_the_machines_clock_renews_while_work_runs(store: MemoryStore) -> None:
     guard = Guard(Telling(), lease=SECOND, heartbeat=SECOND // 100)
 
     assert guard.call(KEY, lambda _: renewed.wait(10)) == Ran(value=True)
+
+
+def test_a_lease_counts_from_before_it_was_asked_for(clock: ManualThreadClock) -> None:
+    """A store that takes its time has granted it at some moment since: ours must not end later than its."""
+
+    class Slow(MemoryStore):
+        def claim(self, bid: Bid) -> Decision:
+            decision = super().claim(bid)
+            clock.advance(MINUTE)
+            return decision
+
+        def renew(self, key: str, attempt_id: str, lease: int) -> Record | Lost:
+            renewed = super().renew(key, attempt_id, lease)
+            clock.advance(MINUTE)
+            return renewed
+
+    guard = Guard(Slow(clock.now), clock=clock, heartbeat=False)
+    run = guard.claim(KEY)
+    assert isinstance(run, Run)
+    assert run.held_until - clock.monotonic() == 4 * MINUTE
+    clock.advance(MINUTE)
+    run.renew()
+
+    assert run.held_until - clock.monotonic() == 4 * MINUTE
+    run.release()
