@@ -21,6 +21,7 @@ def sort_maps(value: dict[str, Any], descriptor: Descriptor) -> None:
         if _is_map(field):
             value[field.json_name] = dict(sorted(inner.items()))
         else:
+            assert field.message_type is not None
             for each in inner if field.is_repeated else (inner,):
                 sort_maps(each, field.message_type)
 

@@ -49,7 +49,8 @@ def _file() -> FileDescriptorProto:
 
 def _message(name: str) -> Any:
     # The common pool, so that the configuration is found where an operation carries it as Any.
-    pool = descriptor_pool.Default()  # type: ignore[no-untyped-call]
+    pools: Any = descriptor_pool
+    pool = pools.Default()
     try:
         descriptor = pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")
     except KeyError:
