@@ -113,3 +113,27 @@ def test_a_lease_counts_from_before_it_was_asked_for(clock: ManualThreadClock) -
 
     assert run.held_until - clock.monotonic() == 4 * MINUTE
     run.release()
+
+
+def test_a_renewal_that_meets_the_end_of_its_run_loses_nothing(clock: ManualThreadClock) -> None:
+    """It was under way when the work finished, and finds the key completed: by its own run."""
+    asked, finished = threading.Event(), threading.Event()
+
+    class Late(MemoryStore):
+        def renew(self, key: str, attempt_id: str, lease: int) -> Record | Lost:
+            asked.set()
+            assert finished.wait(10)
+            return super().renew(key, attempt_id, lease)
+
+    run = Guard(Late(clock.now), clock=clock).claim(KEY)
+    assert isinstance(run, Run)
+    clock.until_waiting(100 * SECOND)
+    clock.advance(100 * SECOND)
+    assert asked.wait(10)
+    run.finish()
+    finished.set()
+    assert run._heartbeat is not None
+    run._heartbeat._thread.join(10)
+
+    assert not run._heartbeat._thread.is_alive()
+    assert not run.lost.is_set()
