@@ -268,7 +268,7 @@ def test_tokens_are_the_same_in_every_attempt_and_never_the_key(guard: Guard) ->
 
     def work(run: Run) -> None:
         tokens.append((run.token, run.step_token("debit"), run.headers("debit")["Idempotency-Key"]))
-        if run.fence == 1:
+        if len(tokens) == 1:
             raise ConnectionError
 
     with pytest.raises(ConnectionError):
@@ -279,6 +279,8 @@ def test_tokens_are_the_same_in_every_attempt_and_never_the_key(guard: Guard) ->
     assert first == second
     assert first[1] == first[2]
     assert len({first[0], first[1], KEY.text}) == 3
+    guard.call("another order", work)
+    assert not set(tokens[2]) & set(first)
 
 
 def test_a_short_retention_warns_once(store: MemoryStore, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,6 +16,7 @@ What holds for every verb:
   not when the transaction began: one that waited for a lock would otherwise judge by a time that is over. SQLite and
   memory stores take the clock of the process, which all their callers share.
 - **From any thread**, several at once (`ClaimStore`), or any task of the event loop it is used on (`AsyncClaimStore`).
+- **Writing records as they are** is no verb; a store that has a `put(record)` for it makes its own tests easier.
 - **Old records.** What the guide's sample wrote (`status`, `attempt_id`, `lease_expires`, `expire_at`) is a record with
   fence 0, without fingerprint or answer.
 - **If the caller dies** before a verb's effect, nothing has happened; after it, it stands. A claim whose attempt is
@@ -128,11 +129,15 @@ class TransactionalStore(Protocol[C_contra]):
     """A SQL store that can also act inside its caller's transaction, so that effect and record commit together."""
 
     def in_transaction(self, connection: C_contra) -> ClaimStore:
-        """The same store, whose verbs run on this connection and neither begin, commit nor roll back.
+        """The same store, whose verbs run on this connection and neither commit nor roll back.
 
-        Needs: a connection to the same database, in a transaction of the caller's. Verbs take effect when that commits,
-        and never if it rolls back. A bid waits for other transactions that have claimed or finished the key without
-        having ended. Not for several threads at once. `close` leaves the connection alone.
+        Needs: a connection to the same database, in a transaction of the caller's. (Where the driver itself begins one
+        with the first write, as sqlite3 does, the first verb may begin it.)
+        Effect: that of each verb, when the caller commits; none if it rolls back, or if the caller dies before.
+        Atomic: with everything else in the transaction. A bid waits for other transactions that have claimed or
+        finished the key and have not ended; a verb on a key that another transaction changed in the meantime may raise, and the
+        caller then rolls back.
+        One thread at a time. `close` leaves the connection alone. Judged by `claim_transactions`, beside `claim_suite`.
         """
 
 
