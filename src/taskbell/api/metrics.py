@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from taskbell.core.instant import SECOND, Span
-from taskbell.events import AttemptFinished, BatchCommitted, Events, TaskCreated, TaskDispatched
+from taskbell.events import AttemptFinished, BatchCommitted, Events, ExecutionAttempted, TaskCreated, TaskDispatched
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600)
@@ -56,6 +56,8 @@ class Metrics(Collector):
         self._created: Counter[str] = Counter()
         self._dispatched: Counter[str] = Counter()
         self._ended: Counter[tuple[str, str, str]] = Counter()
+        self._executions: Counter[tuple[str, str]] = Counter()
+        self._start_lateness = Buckets(_SECONDS)
         self._lateness, self._attempt = Buckets(_SECONDS), Buckets(_SECONDS)
         self._commit, self._operations = Buckets(_SECONDS), Buckets(_OPERATIONS)
         self._depths: Mapping[str, int] = {}
@@ -64,6 +66,7 @@ class Metrics(Collector):
         events.subscribe(TaskCreated, self._on_created)
         events.subscribe(TaskDispatched, self._on_dispatched)
         events.subscribe(AttemptFinished, self._on_finished)
+        events.subscribe(ExecutionAttempted, self._on_execution)
         events.subscribe(BatchCommitted, self._on_committed)
 
     def render(self, depths: Mapping[str, int], queues: AbstractSet[str]) -> bytes:
@@ -89,6 +92,13 @@ class Metrics(Collector):
         for queue, count in self._depths.items():
             depth.add_metric((queue,), count)
         yield depth
+        executions = CounterMetricFamily(
+            "taskbell_job_attempts", "Attempts of jobs that ended.", labels=("progress", "status")
+        )
+        for names, count in self._executions.items():
+            executions.add_metric(names, count)
+        yield executions
+        yield self._start_lateness.family("taskbell_job_lateness_seconds", "Start of an execution after its instant.")
         yield self._lateness.family("taskbell_dispatch_lateness_seconds", "Dispatch after schedule time.")
         yield self._attempt.family("taskbell_attempt_duration_seconds", "Begin of an attempt to its commit.")
         yield self._operations.family("taskbell_commit_operations", "Operations in one commit.")
@@ -105,6 +115,12 @@ class Metrics(Collector):
         outcome = event.outcome
         self._ended[event.task.queue, event.result, str(outcome.status or outcome.failure)] += 1
         self._attempt.observe(_seconds(event.duration))
+
+    def _on_execution(self, event: ExecutionAttempted) -> None:
+        execution, outcome = event.execution, event.outcome
+        self._executions[execution.progress, str(outcome.status or outcome.failure)] += 1
+        if execution.attempts == 1 and execution.start_time is not None and not execution.is_forced:
+            self._start_lateness.observe(_seconds(execution.start_time - execution.instant))
 
     def _on_committed(self, event: BatchCommitted) -> None:
         self._operations.observe(event.operations)
