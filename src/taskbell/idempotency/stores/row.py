@@ -26,7 +26,6 @@ no answer; with one and without an answer_body, the body was too large to keep."
 
 def to_row(record: Record) -> tuple[Any, ...]:
     """The values of COLUMNS."""
-    answer = record.answer
     return (
         record.key,
         record.status.value,
@@ -35,10 +34,15 @@ def to_row(record: Record) -> tuple[Any, ...]:
         record.lease_expires,
         record.expire_at,
         record.fingerprint,
-        None if answer is None else answer.status,
-        None if answer is None else json.dumps(answer.headers),
-        None if answer is None else answer.body,
+        *answer_row(record.answer),
     )
+
+
+def answer_row(answer: Answer | None) -> tuple[int | None, str | None, bytes | None]:
+    """The values of the last three."""
+    if answer is None:
+        return None, None, None
+    return answer.status, json.dumps(answer.headers), answer.body
 
 
 def from_row(row: Sequence[Any]) -> Record:
