@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from taskbell.core.claim import Record, Replay, Run, Status, Wait
+from taskbell.core.claim import Record, Replay, Run, Status, Wait, is_expired
 from taskbell.idempotency import (
     DAY,
     HOUR,
@@ -274,7 +274,9 @@ def test_every_error_in_one_transaction_is_the_callers_to_roll_back(
 def test_a_transaction_store_has_every_verb(store: SqliteStore, application: sqlite3.Connection) -> None:
     """All of them in the caller's transaction, and its closing leaves the connection alone."""
     inside = store.in_transaction(application)
-    application.row_factory = sqlite3.Row
+    application.row_factory = lambda cursor, row: {"row": row}
+    assert inside.get("k") is None
+    assert application.in_transaction  # Also when nothing was written: what was read must still be so at the commit.
     inside.create_schema()
     assert isinstance(inside.claim(Bid("k", "a", HOUR, DAY)), Run)
     assert isinstance(inside.renew("k", "a", HOUR), Record)
@@ -365,6 +367,26 @@ def test_a_verb_that_fails_leaves_nothing_and_the_store_goes_on(store: SqliteSto
 
     assert store.get("k") is None
     assert isinstance(store.claim(Bid("k", "a", HOUR, DAY)), Run)
+
+
+def test_a_sweep_takes_what_the_rules_call_expired(path: Path) -> None:
+    """To the microsecond: its statement says the same as `core.claim.is_expired`."""
+    now = 1000 * DAY
+    records = [
+        Record(f"{status}-{attempt_id}-{lease_expires}-{expire_at}", status, attempt_id, lease_expires, expire_at)
+        for status in Status
+        for attempt_id in ("", "a")
+        for lease_expires in (0, now - 1, now, now + 1)
+        for expire_at in (now - 1, now, now + 1)
+    ]
+    with closing(SqliteStore(path, now=lambda: now)) as store:
+        for record in records:
+            store.put(record)
+        swept = store.sweep()
+        left = [record for record in records if store.get(record.key) is not None]
+
+    assert left == [record for record in records if not is_expired(record, now)]
+    assert swept == len(records) - len(left)
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])

@@ -135,8 +135,8 @@ class TransactionalStore(Protocol[C_contra]):
         with the first write, as sqlite3 does, the first verb may begin it.)
         Effect: that of each verb, when the caller commits; none if it rolls back, or if the caller dies before.
         Atomic: with everything else in the transaction. A bid waits for other transactions that have claimed or
-        finished the key and have not ended; a verb on a key that another transaction changed in the meantime may raise, and the
-        caller then rolls back.
+        finished the key and have not ended; a verb on a key that another transaction changed in the meantime may
+        raise, and the caller then rolls back.
         One thread at a time. `close` leaves the connection alone. Judged by `claim_transactions`, beside `claim_suite`.
         """
 
