@@ -274,7 +274,7 @@ def test_every_error_in_one_transaction_is_the_callers_to_roll_back(
 def test_a_transaction_store_has_every_verb(store: SqliteStore, application: sqlite3.Connection) -> None:
     """All of them in the caller's transaction, and its closing leaves the connection alone."""
     inside = store.in_transaction(application)
-    application.row_factory = lambda cursor, row: {"row": row}
+    application.row_factory = lambda _, row: {"row": row}
     assert inside.get("k") is None
     assert application.in_transaction  # Also when nothing was written: what was read must still be so at the commit.
     inside.create_schema()
