@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from taskbell.idempotency.adapters.asgi import IdempotentAsgi
+from taskbell.idempotency.adapters.asgi import IdempotentAsgi, Receive, Scope, Send
 from taskbell.idempotency.adapters.exchange import Exchange, Options
 from taskbell.idempotency.guard import AsyncGuard
 
@@ -33,6 +33,10 @@ def idempotent(guard: AsyncGuard, **options: Unpack[Options]) -> type[APIRoute]:
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            self.app = IdempotentAsgi(self.app, guard, **options)
+            # Not `self.app`: routes of included routers are given another for each inclusion.
+            self._guarded = IdempotentAsgi(super().handle, guard, **options)
+
+        async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+            await self._guarded(scope, receive, send)
 
     return IdempotentRoute

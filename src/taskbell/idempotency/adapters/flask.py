@@ -89,11 +89,6 @@ def _response(answer: Answer) -> flask.Response:
 
 def _body(limit: int) -> bytes | None:
     """The body, which the view can still read; None if it is longer than the limit."""
-    length = flask.request.content_length
-    if length is not None and length > limit:
-        return None
-    if length is None and flask.request.environ.get("wsgi.input_terminated"):
-        body = flask.request.stream.read(limit + 1)
-        flask.request.environ["wsgi.input"] = io.BytesIO(body)
-        return body if len(body) <= limit else None
-    return flask.request.get_data(cache=True)
+    body = flask.request.stream.read(limit + 1)
+    flask.request.stream = io.BytesIO(body)
+    return body if len(body) <= limit else None
