@@ -37,7 +37,7 @@ log = structlog.get_logger("taskbell.ticker")
 LONGEST_WAIT: Span = SECOND
 """The timer never sleeps longer while any job waits, so a step of the wall clock is noticed within this time."""
 IDLE_WAIT: Span = 60 * SECOND
-BATCH = 1000
+BATCH = 200
 """Rows in one commit, about: a herd of jobs on one minute starts in waves, the first after one short commit."""
 
 
