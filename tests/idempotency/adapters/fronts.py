@@ -21,6 +21,7 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.http import HttpRequest, HttpResponse
 from django.test import override_settings
 from django.urls import path as route
+from fastapi.exceptions import ResponseValidationError
 
 from taskbell.idempotency import AsyncGuard, Guard, MemoryStore
 from taskbell.idempotency.adapters import django as for_django
@@ -115,7 +116,7 @@ def call_asgi(app: Any, headers: Mapping[str, str], body: bytes, method: str, pa
 
     try:
         asyncio.run(exchange())
-    except RuntimeError:
+    except (RuntimeError, ResponseValidationError):
         if not messages:
             return CRASHED
     start, *rest = messages

@@ -89,16 +89,19 @@ class _Gathered:
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            assert not self.status, "the answer was begun twice"
+            if self.status:
+                raise RuntimeError("the application began its answer twice")
             self.status = message["status"]
             self._headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in message.get("headers", ())]
         elif message["type"] == "http.response.body":
-            assert self.status, "the answer has a body and no status"
+            if not self.status or self.is_complete:
+                raise RuntimeError("the application sent a body before or after its answer")
             self._body += message.get("body", b"")
             self.is_complete = not message.get("more_body", False)
 
     def answer(self) -> Answer:
-        assert self.is_complete, "the application did not complete its answer"
+        if not self.is_complete:
+            raise RuntimeError("the application did not complete its answer")
         return Answer(self.status, tuple(self._headers), bytes(self._body))
 
 

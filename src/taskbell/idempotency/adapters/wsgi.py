@@ -39,7 +39,7 @@ class IdempotentWsgi:
 
     def _answer(self, environ: WSGIEnvironment) -> Answer:
         # The mount point belongs to the path: two applications may be mounted behind one guard.
-        delivery = Delivery.of_environ({**environ, "PATH_INFO": environ.get("SCRIPT_NAME", "") + environ["PATH_INFO"]})
+        delivery = Delivery.of_environ({**environ, "PATH_INFO": _path(environ)})
         key = self._exchange.admit(delivery)
         if isinstance(key, Answer):
             return key
@@ -54,6 +54,11 @@ class IdempotentWsgi:
         )
 
 
+def _path(environ: WSGIEnvironment) -> str:
+    path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    return path
+
+
 def _called(app: WSGIApplication, environ: dict[str, Any]) -> Answer:
     """Call the application and gather its answer, as PEP 3333 has it."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
@@ -63,7 +68,8 @@ def _called(app: WSGIApplication, environ: dict[str, Any]) -> Answer:
         status: str, headers: list[tuple[str, str]], exc_info: ExcInfo | None = None, /
     ) -> Callable[[bytes], object]:
         # Nothing has been sent yet, so that an error may always replace what was begun.
-        assert exc_info is not None or not started, "start_response was called twice"
+        if started and exc_info is None:
+            raise RuntimeError("the application called start_response twice")
         started.append((status, headers))
         return written.write
 
@@ -74,7 +80,8 @@ def _called(app: WSGIApplication, environ: dict[str, Any]) -> Answer:
     finally:
         if hasattr(parts, "close"):
             parts.close()
-    assert started, "the application did not call start_response"
+    if not started:
+        raise RuntimeError("the application did not call start_response")
     status, headers = started[-1]
     return Answer(int(status.partition(" ")[0]), tuple(headers), written.getvalue())
 
@@ -83,7 +90,7 @@ def _body(environ: WSGIEnvironment, limit: int) -> bytes | None:
     """The body, which the application can still read; None if it is longer than the limit."""
     length = environ.get("CONTENT_LENGTH") or ""
     if length:
-        if int(length) > limit:
+        if not 0 <= int(length) <= limit:
             return None
         body: bytes = environ["wsgi.input"].read(int(length))
     elif environ.get("wsgi.input_terminated"):
