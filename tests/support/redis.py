@@ -14,13 +14,13 @@ import pytest
 
 from tests.support.waiting import wait_until
 
-ADVICE = "redis-server is not on PATH: apt-get install redis-server"
+ADVICE = "neither redis-server nor valkey-server is on PATH: apt-get install redis-server"
 
 
 @contextmanager
-def redis_server(name: str = "redis-server") -> Iterator[str]:
+def redis_server() -> Iterator[str]:
     """The URL of its database."""
-    program = shutil.which(name)
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
     if program is None:
         if os.environ.get("CI"):
             pytest.fail(ADVICE)
