@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -18,6 +19,7 @@ from taskbell.idempotency import Delivery
 from taskbell.idempotency.verify import GOOGLE, UnverifiedError, Verifier, fetch_document
 from taskbell.senders.issuer import DISCOVERY_PATH, JWKS_PATH, Issuer
 from taskbell.testing.clock import ManualClock
+from taskbell.testing.handler import Answer, ScriptedHandler, raw, respond
 
 URL = "https://taskbell.example"
 AUDIENCE = "https://orders.example/work"
@@ -160,6 +162,26 @@ def test_a_token_does_not_choose_how_a_key_is_used(verifier: Verifier, issuer: I
     token = jwt.encode({"alg": "ES256", "kid": issuer.kid}, claims_of(issuer.id_token(EMAIL, AUDIENCE)), key)
 
     assert refused(verifier, token) == (401, "the key is none for ES256")
+
+
+def test_a_key_that_says_nothing_of_its_use_is_held_to_its_type(verifier: Verifier, issuer: Issuer, site: Site) -> None:
+    """An EC key for RS256, and a secret that somebody put among the public keys."""
+    ec = ECKey.generate_key("P-256", {"kid": "bare"}).as_dict(private=False)
+    secret = {"kty": "oct", "kid": "secret", "k": encoded(b"s" * 32)}
+    site.more_keys = [ec, secret]
+    claims = claims_of(issuer.id_token(EMAIL, AUDIENCE))
+
+    for kid in ("bare", "secret"):
+        token = jwt.encode({"alg": "RS256", "kid": kid}, claims, RSAKey.import_key(OLD))
+        assert refused(verifier, token) == (401, "the key is none for RS256")
+
+
+def test_what_a_token_wants_to_have_understood_is_401(verifier: Verifier, issuer: Issuer) -> None:
+    """`crit` names what a verifier must know, and this one knows none of it."""
+    claims = issuer.id_token(EMAIL, AUDIENCE).split(".")[1]
+    head = encoded(json.dumps({"alg": "RS256", "kid": issuer.kid, "crit": ["b64"], "b64": False}).encode())
+
+    assert refused(verifier, f"{head}.{claims}.YQ") == (401, "the header of the token has no kid, or has crit")
 
 
 def test_es256_passes(verifier: Verifier, issuer: Issuer, site: Site) -> None:
@@ -355,3 +377,39 @@ def test_only_http_is_fetched(url: str) -> None:
     """Whatever a document says of its keys."""
     with pytest.raises(OSError, match="no HTTP URL"):
         fetch_document(url)
+
+
+async def test_keys_come_over_http(manual: ManualClock) -> None:
+    """By the standard library's own client."""
+    async with ScriptedHandler() as handler:
+        issuer = Issuer(handler.url, OLD, manual)
+        handler.script(DISCOVERY_PATH, respond(body=json.dumps(issuer.discovery()).encode()))
+        handler.script(JWKS_PATH, respond(body=json.dumps(issuer.jwks()).encode()))
+        verifier = Verifier(AUDIENCE, emails=[EMAIL], issuers=[handler.url], now=manual.now)
+
+        claims = await asyncio.to_thread(verifier.claims, issuer.id_token(EMAIL, AUDIENCE))
+
+    assert claims["email"] == EMAIL
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(respond(302, (("Location", "/else"),)), id="a redirect is not followed"),
+        pytest.param(respond(500), id="an error"),
+        pytest.param(respond(body=b" " * 1_048_577), id="more than a document"),
+        pytest.param(raw(b"no HTTP at all\r\n\r\n"), id="no HTTP"),
+    ],
+)
+async def test_an_issuer_that_answers_badly_is_500(manual: ManualClock, answer: Answer) -> None:
+    """And takes nobody down."""
+    async with ScriptedHandler() as handler:
+        issuer = Issuer(handler.url, OLD, manual)
+        handler.script(DISCOVERY_PATH, answer)
+        verifier = Verifier(AUDIENCE, emails=[EMAIL], issuers=[handler.url], now=manual.now)
+
+        status, _ = await asyncio.to_thread(refused, verifier, issuer.id_token(EMAIL, AUDIENCE))
+        paths = [request.target for request in handler.received()]
+
+    assert status == 500
+    assert paths == [DISCOVERY_PATH]

@@ -21,10 +21,10 @@ import logging
 import math
 import threading
 import time
-import urllib.error
 import urllib.request
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Collection, Mapping
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -203,8 +203,11 @@ class _IssuerKeys:
 def fetch_document(url: str) -> bytes:
     """GET a document, without following redirects. Raises OSError."""
     opener = urllib.request.build_opener(_NoRedirects)
-    with opener.open(_http(url), timeout=FETCH_SECONDS_MAX) as answer:
-        document: bytes = answer.read(DOCUMENT_BYTES_MAX + 1)
+    try:
+        with opener.open(_http(url), timeout=FETCH_SECONDS_MAX) as answer:
+            document: bytes = answer.read(DOCUMENT_BYTES_MAX + 1)
+    except HTTPException as error:
+        raise OSError(f"{url:.200} does not speak HTTP: {error!r:.200}") from error
     if len(document) > DOCUMENT_BYTES_MAX:
         raise OSError(f"{url} is longer than {DOCUMENT_BYTES_MAX} bytes")
     return document
