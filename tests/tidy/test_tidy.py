@@ -118,7 +118,7 @@ GOOD = [
     ("vocabulary", SRC, "channel.backend.connect()\n"),  # Other people's words are used, not given.
     ("promise", SRC, '"""At-least-once delivery."""\n'),
     ("reminders", SRC, "# TO" + "DO(#12): more\n"),
-    ("machine paths", SRC, 'PATH = "/v2/projects/p/work/x"\nURL = "http://127.0.0.1/home"\n'),
+    ("machine paths", SRC, 'PATH = "/v2/projects/p/tmpwork/x"\nURL = "http://127.0.0.1/home"\n'),
     ("registry hosts", "constraints.txt", "grpcio==1.0\n"),
     ("sleeps", TEST, "import asyncio\nawait asyncio.sleep(0)\n"),
 ]
