@@ -161,9 +161,13 @@ class MoodySender(TimedSender):
         """`chance` decides how each request goes."""
         super().__init__(clock)
         self.chance = chance
+        self.is_calm = False
 
     async def send(self, request: Request) -> Outcome:
         """One exchange."""
+        if self.is_calm:
+            self.durations[request.url] = 0
+            return await super().send(request)
         fate = self.chance.random()
         self.durations[request.url] = 40 * MINUTE if fate < 0.01 else 3 * SECOND if fate < 0.3 else 0
         answer = await super().send(request)
@@ -181,8 +185,10 @@ async def live(stage: JobStage, engine: MortalEngine, chance: random.Random) -> 
             lives += 1
             await come_back(stage, engine, chance)
         next_death = chance.randrange(4 * DAY)
-    # What is open may end.
+    # What is open may end; what starts from now on, up to the very last instant, ends at once.
     engine.is_immortal = True
+    assert isinstance(stage.sender, MoodySender)
+    stage.sender.is_calm = True
     await stage.advance(2 * HOUR)
     return lives
 
@@ -200,7 +206,7 @@ async def come_back(stage: JobStage, engine: MortalEngine, chance: random.Random
             return
 
 
-SEEDS = [1, random.SystemRandom().randrange(2**32)]
+SEEDS = [1, 286102278, random.SystemRandom().randrange(2**32)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -210,7 +216,7 @@ async def test_a_year_with_a_node_that_keeps_dying(seed: int) -> None:
     The seed is in the test's name; one that fails goes into `SEEDS`.
     """
     chance = random.Random(seed)
-    schedules = dict(chance.sample(sorted(jobs().items(), key=lambda item: item[0]), 60))
+    schedules = jobs()
     engine = MortalEngine(chance)
     stage = JobStage(engine, ManualClock(BEGIN))
     stage.sender = MoodySender(stage.clock, chance)
